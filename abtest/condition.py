@@ -1,0 +1,54 @@
+"""The `when` of an experiment: who may enter, in the one expression language over context attributes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from abtest.problems import Path, Report, finite
+from expression import Expression, ExpressionError, compile_expression
+
+_PREFIX = "context."
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A compiled condition; `attributes` gives full name, name and type of what it reads."""
+
+    text: str
+    expression: Expression
+    attributes: tuple[tuple[str, str, str], ...]
+
+    def holds(self, context: Mapping[str, object]) -> bool:
+        """Say whether the context meets the condition.
+
+        An attribute that is absent, or not of its declared type, is missing as the expression language has
+        it: every comparison with it is false, and `missing(context.x)` is true.
+        """
+        values = {full: _typed(context.get(name), kind) for full, name, kind in self.attributes}
+        return bool(self.expression(values))
+
+
+def read_condition(report: Report, value: object, path: Path, context: Mapping[str, str]) -> Condition | None:
+    """Compile a condition over the attributes that `context` declares (name to type)."""
+    text = report.text(value, path, "a condition")
+    if text is None:
+        return None
+    try:
+        expression = compile_expression(text, {_PREFIX + name: kind for name, kind in context.items()})
+    except ExpressionError as error:
+        report.problem(path, f"column {error.column_offset + 1}: {error.message}")
+        return None
+    if expression.type != "bool":
+        report.add(path, f"the condition is a {expression.type}", "Expected a comparison, or a bool.")
+        return None
+    names = sorted(full.removeprefix(_PREFIX) for full in expression.names)
+    return Condition(text, expression, tuple((_PREFIX + name, name, context[name]) for name in names))
+
+
+def _typed(value: object, kind: str) -> object:
+    if kind in ("str", "semver"):
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool) or kind == "bool":
+        return value if isinstance(value, bool) and kind == "bool" else None
+    if kind == "int":
+        return value if isinstance(value, int) else None
+    return finite(value)

@@ -1,0 +1,197 @@
+"""Interactions, items and users from Parquet or CSV files, whatever their columns are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bootstrap.attributes import Groups, attach
+from bootstrap.columns import ids, weights
+from bootstrap.csv_source import open_source
+from bootstrap.data import Entities, Inputs, Interactions, Report, count, merged
+from bootstrap.entities import entities_from
+from bootstrap.mapping import optional_role, required_role
+from bootstrap.source import Source
+from bootstrap.times import epoch_seconds
+
+__all__ = ["Entities", "Inputs", "Interactions", "Report", "interactions_from", "read_inputs"]
+__all__ += ["read_interactions", "read_items", "read_users"]
+
+DEFAULT_EVENT = "purchase"
+MOST_EVENTS = 100
+
+
+def read_inputs(
+    interactions: str | Path,
+    *,
+    items: str | Path | None = None,
+    users: str | Path | None = None,
+    mapping: Mapping[str, str] | None = None,
+    as_of: float | None = None,
+) -> Inputs:
+    """Everything that bootstrap is given, read and joined.
+
+    `mapping` is field -> column and serves all files; an id column that it names may be missing from the
+    items or users file if the usual names find one there. Where a file and the log both describe an item,
+    the file's column stands. Raises InputError, also for a mapped column that no file has.
+    """
+    mapping = mapping or {}
+    log = read_interactions(interactions, mapping, as_of=as_of)
+    reports, of_items, of_users = [log.report], [log.items], [log.users]
+    if items is not None:
+        of_items.insert(0, read_items(items, mapping))
+    if users is not None:
+        of_users.insert(0, read_users(users, mapping))
+    reports += [part.report for part in (of_items[0], of_users[0]) if part.report is not None]
+    used = {field for report in reports for field in report.used}
+    for field, column in mapping.items():
+        if column and field not in used:
+            raise open_source(interactions).error(
+                f"--map {field}={column}: no input file has a usable column {column!r}. Expected a column's name."
+            )
+    return Inputs(log, merged(*of_items), merged(*of_users), tuple(reports))
+
+
+def read_interactions(path: str | Path, mapping: Mapping[str, str], *, as_of: float | None = None) -> Interactions:
+    """The behaviour log of a file; see `interactions_from`."""
+    return interactions_from(open_source(path), mapping, as_of=as_of)
+
+
+def read_items(path: str | Path, mapping: Mapping[str, str]) -> Entities:
+    """The items of a file; see `entities_from`."""
+    return entities_from(open_source(path), mapping, "item_id")
+
+
+def read_users(path: str | Path, mapping: Mapping[str, str]) -> Entities:
+    """The users of a file; see `entities_from`."""
+    return entities_from(open_source(path), mapping, "user_id")
+
+
+def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: float | None = None) -> Interactions:
+    """The behaviour log of a source, rows ascending in time.
+
+    Rows are dropped, and counted by reason in the report, that lie at or after `as_of` (epoch seconds; as if
+    they had never been written), lack a user, item, time or event, or have a weight that isn't above zero
+    (returns). Raises InputError when a column is missing or ambiguous, a time or weight can't be read, or no
+    row remains.
+    """
+    used = {field: required_role(source, field, mapping) for field in ("user_id", "item_id", "timestamp")}
+    for field in ("event", "weight"):
+        if column := optional_role(source, field, mapping):
+            used[field] = column
+    ts = epoch_seconds(source, used["timestamp"], source.column(used["timestamp"]))
+    late = ts >= (np.inf if as_of is None else as_of)
+    early = np.flatnonzero(~late)
+    ts = ts[early]
+    reader = _Reader(source, early)
+    user, user_ids = ids(source, used["user_id"], reader.column(used["user_id"]))
+    item, item_ids = ids(source, used["item_id"], reader.column(used["item_id"]))
+    event, events = reader.events(used.get("event"))
+    weight = reader.weights(used.get("weight"))
+    good, dropped = _sifted(
+        [
+            ("no user", user < 0),
+            ("no item", item < 0),
+            ("no time", np.isnan(ts)),
+            ("no event", event < 0),
+            ("weight missing or not finite", ~np.isfinite(weight)),
+            ("weight zero or negative (returns)", weight <= 0),
+        ]
+    )
+    dropped = count([("at or after as-of", int(late.sum()))]) | dropped
+    if not good.any():
+        reasons = ", ".join(f"{n:,}: {why}" for why, n in dropped.items())
+        raise source.error(f"no row remains ({reasons}). Expected at least one.")
+    rows = np.flatnonzero(good)
+    rows = rows[np.argsort(ts[rows], kind="stable")]
+    ts, weight = ts[rows], weight[rows]
+    user, user_ids = compact(user[rows], user_ids)
+    item, item_ids = compact(item[rows], item_ids)
+    event, events = compact(event[rows], events)
+    further = [name for name in source.names if name not in used.values()]
+    kept = _Reader(source, early[rows])
+    extra = attach(source, further, mapping, Groups(item, len(item_ids)), Groups(user, len(user_ids)), kept.picked)
+    report = Report(
+        source.file,
+        source.rows,
+        len(rows),
+        dropped,
+        used | extra.used,
+        extra.ignored,
+        (float(ts[0]), float(ts[-1])),
+        len(user_ids),
+        len(item_ids),
+        dict(zip(events, np.bincount(event).tolist(), strict=True)),
+        _notes(ts),
+    )
+    return Interactions(
+        user,
+        item,
+        ts,
+        event.astype(np.int16),
+        weight,
+        user_ids,
+        item_ids,
+        events,
+        Entities(user_ids, extra.users),
+        Entities(item_ids, extra.items),
+        report,
+    )
+
+
+class _Reader:
+    """Columns of a source, at some of its rows."""
+
+    def __init__(self, source: Source, rows: NDArray[np.int64]) -> None:
+        self._source, self._rows = source, rows
+        self._whole = len(rows) == source.rows and bool((np.diff(rows) > 0).all())
+
+    def picked(self, column: Any) -> Any:
+        """The rows of a ChunkedArray; not copied when they are all rows, in order."""
+        return column if self._whole else column.take(pa.array(self._rows))
+
+    def column(self, name: str) -> Any:
+        return self.picked(self._source.column(name))
+
+    def events(self, name: str | None) -> tuple[NDArray[np.int32], list[str]]:
+        if name is None:
+            return np.zeros(len(self._rows), np.int32), [DEFAULT_EVENT]
+        codes, events = ids(self._source, name, self.column(name))
+        if len(events) > MOST_EVENTS:
+            message = f"has {len(events):,} different values, too many for kinds of event. Expected at most"
+            raise self._source.error(f"{message} {MOST_EVENTS}; --map event= ignores it.", column=name)
+        return codes, events
+
+    def weights(self, name: str | None) -> NDArray[np.float32]:
+        if name is None:
+            return np.ones(len(self._rows), np.float32)
+        return weights(self._source, name, self.column(name), self._rows)
+
+
+def _sifted(reasons: list[tuple[str, NDArray[np.bool_]]]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which rows no reason drops, and the rows that each drops first."""
+    good = np.ones(len(reasons[0][1]), bool)
+    counts = []
+    for why, bad in reasons:
+        counts.append((why, int((good & bad).sum())))
+        good &= ~bad
+    return good, count(counts)
+
+
+def compact(codes: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int32], list[str]]:
+    """The codes counted anew over the names that occur, whose order stays."""
+    occurs = np.zeros(len(names), bool)
+    occurs[codes] = True
+    new = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    return new[codes], [names[i] for i in np.flatnonzero(occurs).tolist()]
+
+
+def _notes(ts: NDArray[np.float64]) -> tuple[str, ...]:
+    if ts[-1] < 1e8:
+        return ("every timestamp lies before March 1973: are they epoch seconds?",)
+    return ()

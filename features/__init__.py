@@ -1,0 +1,1 @@
+"""Features: item table, resident columns, behaviour, live views and the store they are read from."""

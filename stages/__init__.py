@@ -1,0 +1,1 @@
+"""The funnel: recall, merge, filters, pre-rank, rank and re-rank over arrays of row numbers."""

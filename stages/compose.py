@@ -1,0 +1,194 @@
+"""From a scene's configuration and a loaded release to a ScenePlan: the only caller of component constructors.
+
+A step that reads experiment parameters gets one component for every combination of the values that the
+configuration names, here and once; a request only picks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from expression import Expression, compile_expression, parameters_of
+from stages.errors import ReleaseError
+from stages.guard import POLICIES
+from stages.plan import ScenePlan, Step, Variant, cut_segments
+from stages.registry import Duration, Setting, settings_of
+from stages.scene import Param, SceneConfig, StepConfig
+from stages.types import ColumnName, Model, Scalar, Table, VectorIndex
+
+MAX_VARIANTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What names in a scene stand for.
+
+    `schema` gives the type of every column; `live` maps a fetched item column to its view; `reads` maps a derived
+    column to the stored ones behind it; `spaces` gives the embedding space of vector columns that name one.
+    """
+
+    indexes: Mapping[str, VectorIndex]
+    tables: Mapping[str, Table]
+    models: Mapping[str, Model]
+    schema: Mapping[str, str]
+    live: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    spaces: Mapping[str, str] = field(default_factory=dict)
+
+
+def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Sequence[Scalar]]) -> ScenePlan:
+    """Build every step of a scene. `values` gives, per experiment parameter, all values that the configuration names.
+
+    ReleaseError names the step and what the release lacks.
+    """
+    built = {step.name: _step(step, resources, values) for step in scene.steps}
+    ordering = [step for step in (scene.pre_rank, scene.rank, *scene.re_rank) if step is not None]
+    filters = tuple(built[step.name] for step in scene.filters)
+    stored = tuple(f for f in filters if not _live(f.needs, resources))
+    fetched = tuple(f for f in filters if _live(f.needs, resources))
+    steps = (*stored, *fetched, *(built[step.name] for step in ordering))
+    segments = cut_segments(steps, resources.live, resources.reads, frozenset(scene.returned))
+    fallback = None
+    if scene.fallback is not None:
+        fallback = _named("table", resources.tables, scene.fallback)
+    return ScenePlan(
+        name=scene.name,
+        budget=scene.budget,
+        recall=tuple(built[step.name] for step in scene.recall),
+        segments=segments,
+        filters=filters,
+        limit=scene.limit,
+        returned=scene.returned,
+        fallback=fallback,
+        group=scene.group,
+    )
+
+
+def _live(needs: frozenset[str], resources: Resources) -> bool:
+    stored = needs.union(*(resources.reads.get(name, frozenset()) for name in needs))
+    return any(name in resources.live for name in stored)
+
+
+def _step(config: StepConfig, resources: Resources, values: Mapping[str, Sequence[Scalar]]) -> Step:
+    settings = settings_of(config.component)
+    reads = _parameters(config, settings)
+    variants: dict[tuple[Scalar, ...], Variant] = {}
+    for choice in itertools.product(*(values[name] for name in reads)):
+        params = dict(zip(reads, choice, strict=True))
+        keep = params[config.keep.name] if isinstance(config.keep, Param) else config.keep
+        variants[choice] = Variant(_component(config, settings, resources, params), None if keep is None else int(keep))
+    if len(variants) > MAX_VARIANTS:
+        raise ReleaseError(f"{config.name}: {len(variants)} variants of one step. Expected at most {MAX_VARIANTS}.")
+    when = None if config.when is None else compile_expression(config.when, resources.schema)
+    return Step(
+        role=config.role,
+        name=config.name,
+        variants=variants,
+        reads=reads,
+        cap=config.cap,
+        on_fail=config.on_fail or POLICIES[config.role][0],
+        when=when,
+        at_least=config.at_least or 0,
+    )
+
+
+def _parameters(config: StepConfig, settings: Sequence[Setting]) -> tuple[str, ...]:
+    names: set[str] = set()
+    if isinstance(config.keep, Param):
+        names.add(config.keep.name)
+    for setting in settings:
+        value = config.settings.get(setting.name)
+        if isinstance(value, Param):
+            names.add(value.name)
+        elif isinstance(value, str) and _expression_type(setting.type) is not None:
+            names |= parameters_of(value)
+    return tuple(sorted(names))
+
+
+def _component(
+    config: StepConfig, settings: Sequence[Setting], resources: Resources, params: Mapping[str, Scalar]
+) -> Any:
+    given: dict[str, Any] = {}
+    for setting in settings:
+        if setting.name in config.settings:
+            value = config.settings[setting.name]
+            value = params[value.name] if isinstance(value, Param) else value
+            given[setting.attribute] = _resolve(config, setting, value, resources, params)
+    _check_spaces(config, given, resources)
+    return config.component(**given)
+
+
+def _resolve(
+    config: StepConfig, setting: Setting, value: Any, resources: Resources, params: Mapping[str, Scalar]
+) -> Any:
+    kind = _referred(setting.type)
+    if kind is not None:
+        found: Mapping[type, tuple[str, Mapping[str, Any]]] = {
+            VectorIndex: ("index", resources.indexes),
+            Table: ("table", resources.tables),
+            Model: ("model", resources.models),
+        }
+        return _named(*_at(found, kind, config), value)
+    expected = _expression_type(setting.type)
+    if expected is not None and isinstance(value, str):
+        return compile_expression(value, {**resources.schema, **_heads(config, resources)}, params)
+    plain = _without_none(setting.type)
+    if plain is ColumnName:
+        return ColumnName(value)
+    return Duration(value) if plain is Duration else value
+
+
+def _at(found: Mapping[type, tuple[str, Mapping[str, Any]]], kind: Any, config: StepConfig) -> tuple[str, Any]:
+    if kind not in found:
+        raise ReleaseError(f"{config.name}: Ref[{kind.__name__}]. Expected Ref of VectorIndex, Table or Model.")
+    return found[kind]
+
+
+def _named(kind: str, held: Mapping[str, Any], name: str) -> Any:
+    if name not in held:
+        raise ReleaseError(f"The release has no {kind} {name!r}. It has {', '.join(held) or 'none'}.")
+    return held[name]
+
+
+def _heads(config: StepConfig, resources: Resources) -> dict[str, str]:
+    model = resources.models.get(str(config.settings.get("model")))
+    return {} if model is None else dict.fromkeys(model.heads, "f32")
+
+
+def _check_spaces(config: StepConfig, given: Mapping[str, Any], resources: Resources) -> None:
+    """Vectors of different spaces refuse to meet: all that a component is given must agree."""
+    spaces: dict[str, str] = {}
+    for name, value in given.items():
+        space = resources.spaces.get(value) if isinstance(value, ColumnName) else getattr(value, "space", None)
+        if isinstance(space, str):
+            spaces[name] = space
+    if len(set(spaces.values())) > 1:
+        raise ReleaseError(
+            f"{config.name}: vectors of different spaces, "
+            + ", ".join(f"{name} in {space!r}" for name, space in spaces.items())
+            + ". Expected one space."
+        )
+
+
+def _referred(kind: Any) -> Any:
+    kind = _without_none(kind)
+    origin = typing.get_origin(kind)
+    return typing.get_args(kind)[0] if getattr(origin, "__name__", "") == "Ref" else None
+
+
+def _expression_type(kind: Any) -> str | None:
+    kind = _without_none(kind)
+    if typing.get_origin(kind) is typing.Annotated:
+        base, *about = typing.get_args(kind)
+        return str(about[0]) if base is Expression else None
+    return None
+
+
+def _without_none(kind: Any) -> Any:
+    parts = [part for part in typing.get_args(kind) if part is not type(None)]
+    is_union = type(None) in typing.get_args(kind)
+    return parts[0] if is_union and len(parts) == 1 else kind

@@ -1,0 +1,1 @@
+"""Filters: each says which candidates may stay. One component per file."""

@@ -1,0 +1,151 @@
+"""A scene, compiled: its steps with their variants, and the segments they are cut into."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from expression import Expression
+from stages.types import Component, Recaller, Scalar, Table, View
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A step's component for one choice of its parameters, and how many candidates the step keeps."""
+
+    component: Component
+    keep: int | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a scene under the guard.
+
+    `reads` names the experiment parameters it depends on; `variants` has an entry for every combination of
+    their values that the configuration names: a request picks one, it never builds one.
+    """
+
+    role: str
+    name: str
+    variants: Mapping[tuple[Scalar, ...], Variant]
+    reads: tuple[str, ...] = ()
+    cap: float | None = None
+    on_fail: str = "fail"
+    when: Expression | None = None
+    at_least: int = 0
+
+    def pick(self, params: Mapping[str, Scalar]) -> Variant:
+        """The variant for a request's parameters."""
+        return self.variants[tuple([params[name] for name in self.reads])]
+
+    def applies(self, view: View) -> bool:
+        """Whether the step's `when` holds for this request."""
+        return self.when is None or bool(self.when(view.columns))
+
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """Columns that any variant reads."""
+        names = frozenset().union(*(v.component.needs for v in self.variants.values()))
+        return names | (self.when.names if self.when is not None else frozenset())
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether a recaller does I/O, and so runs as a task beside the others."""
+        first = next(iter(self.variants.values())).component
+        return isinstance(first, Recaller) and inspect.iscoroutinefunction(first.recall)
+
+    @cached_property
+    def cost_ms(self) -> float:
+        """The slowest variant's measured time; 0 for a step that is only array work."""
+        return max(float(getattr(v.component, "cost_ms", 0.0)) for v in self.variants.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Steps that run back to back as one job, after one fetch of the live item columns in `fetch` by view."""
+
+    steps: tuple[Step, ...]
+    fetch: Mapping[str, tuple[str, ...]]
+
+    @property
+    def cost_ms(self) -> float:
+        """Measured time of its models: decides whether it runs in place or on the pool."""
+        return sum(step.cost_ms for step in self.steps)
+
+
+@dataclass(frozen=True)
+class ScenePlan:
+    """A scene ready to run. `fallback` is the list that fills answers, `group` the column that names its group."""
+
+    name: str
+    budget: float
+    recall: tuple[Step, ...]
+    segments: tuple[Segment, ...]
+    filters: tuple[Step, ...]
+    limit: int
+    returned: tuple[str, ...]
+    fallback: Table | None
+    group: str | None
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step in the order of the funnel."""
+        return (*self.recall, *(step for segment in self.segments for step in segment.steps))
+
+    @cached_property
+    def channels(self) -> tuple[str, ...]:
+        """Channel names by source bit."""
+        return tuple(step.name.removeprefix("recall.") for step in self.recall)
+
+    @cached_property
+    def at_least(self) -> Mapping[str, int]:
+        """The channels whose best candidates survive the merge's limit."""
+        return {name: s.at_least for name, s in zip(self.channels, self.recall, strict=True) if s.at_least}
+
+    @cached_property
+    def live(self) -> frozenset[str]:
+        """Item columns that have to be fetched."""
+        return frozenset(name for segment in self.segments for names in segment.fetch.values() for name in names)
+
+
+def cut_segments(
+    steps: Sequence[Step],
+    live: Mapping[str, str],
+    reads: Mapping[str, frozenset[str]],
+    returned: frozenset[str] = frozenset(),
+) -> tuple[Segment, ...]:
+    """Cut `steps` wherever one needs a live view that has not been fetched yet.
+
+    `live` maps a live item column to its view; `reads` maps a derived column to the stored ones it is made of.
+    A fetch brings every column of its views that this or a later step reads, so that no view is read twice.
+    What is only `returned` is fetched last, by a segment without steps.
+    """
+    wanted = [*(_live_columns(step.needs, live, reads) for step in steps), _live_columns(returned, live, reads)]
+    segments: list[Segment] = []
+    have: set[str] = set()
+    start = 0
+    fetch: dict[str, tuple[str, ...]] = {}
+    for position, names in enumerate(wanted):
+        new = {live[name] for name in names} - have
+        if not new:
+            continue
+        if position > start:
+            segments.append(Segment(tuple(steps[start:position]), fetch))
+        later = frozenset().union(*wanted[position:])
+        fetch = {view: tuple(sorted(n for n in later if live[n] == view)) for view in sorted(new)}
+        start = position
+        have |= new
+    if steps[start:] or fetch:
+        segments.append(Segment(tuple(steps[start:]), fetch))
+    return tuple(segments)
+
+
+def _live_columns(
+    needs: frozenset[str], live: Mapping[str, str], reads: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    names = set(needs)
+    for name in needs:
+        names |= reads.get(name, frozenset())
+    return frozenset(name for name in names if name in live)

@@ -1,0 +1,1 @@
+"""Pre-rankers: cheap scorers that decide what the ranker gets to see."""

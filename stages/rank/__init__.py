@@ -1,0 +1,1 @@
+"""Rankers: scorers over models."""

@@ -1,0 +1,1 @@
+"""Re-rankers: order the list as a whole."""

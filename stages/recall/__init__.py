@@ -1,0 +1,1 @@
+"""Channels: each finds candidates its own way. One component per file."""

@@ -1,0 +1,29 @@
+"""Recall by popularity: the head of a prepared list of the user's group."""
+
+from __future__ import annotations
+
+from stages.registry import Ref, component
+from stages.types import NO_HITS, ColumnName, Hits, Recaller, Table, View
+
+EVERYONE = "all"
+
+
+@component("popular")
+class Popular(Recaller):
+    """The first `k` of the list named by the value of `by`, or of the list `all` when there is none of that name."""
+
+    table: Ref[Table]
+    by: ColumnName | None = None
+    k: int = 100
+
+    def recall(self, view: View) -> Hits:
+        """O(k); the arrays are views of the mapped list."""
+        group = -1
+        if self.by is not None:
+            group = self.table.group(str(view.get(self.by)))
+        if group < 0:
+            group = self.table.group(EVERYONE)
+        if group < 0:
+            return NO_HITS
+        rows, scores = self.table.slice(group)
+        return Hits(rows[: self.k], scores[: self.k])

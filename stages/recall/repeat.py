@@ -1,0 +1,29 @@
+"""Recall by repetition: what the user had before, by decayed personal frequency."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stages.arrays import top
+from stages.registry import Duration, component
+from stages.types import NO_HITS, ColumnName, Hits, Recaller, View
+
+DAY = 86_400.0
+
+
+@component("repeat")
+class Repeat(Recaller):
+    """The user's own items, each scored by the sum of 0.5 ** (age / half_life) over its events, best `k`."""
+
+    history: ColumnName
+    k: int = 300
+    half_life: Duration = Duration(60 * DAY)
+
+    def recall(self, view: View) -> Hits:
+        """O(history log history)."""
+        history = view.get(self.history)
+        if history is None:
+            return NO_HITS
+        history = history.known()
+        weights = np.exp2((history.ts - view.now) / self.half_life).astype(np.float32)
+        return top(history.rows, weights, self.k)

@@ -1,0 +1,26 @@
+"""Recall by embedding: the items nearest to a vector of the user."""
+
+from __future__ import annotations
+
+from stages.registry import Ref, component
+from stages.types import NO_HITS, ColumnName, Hits, Recaller, VectorIndex, View
+
+
+@component("vector")
+class Vector(Recaller):
+    """The `k` items of `index` nearest to `query`. Nothing for a user without the vector.
+
+    `effort` is the index's own knob per search (nprobe for IVF); None takes the one measured at build.
+    """
+
+    index: Ref[VectorIndex]
+    query: ColumnName
+    k: int = 300
+    effort: int | None = None
+
+    def recall(self, view: View) -> Hits:
+        """One search of one query; sub-millisecond, so it runs in place."""
+        query = view.get(self.query)
+        if query is None:
+            return NO_HITS
+        return Hits(*self.index.search(query, self.k, effort=self.effort))

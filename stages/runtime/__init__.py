@@ -1,0 +1,1 @@
+"""What has a life cycle: the compute pool, ONNX models, ANN indexes, release loading."""

@@ -1,0 +1,98 @@
+"""Nearest neighbours with FAISS: build, measure, load, search.
+
+Inner product only: a cosine space is stored normalised. Search parameters are given per call, because
+parameters kept on a faiss index are shared by every thread that searches it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from stages.types import F32, Rows
+
+FLAT_BELOW = 50_000
+PROBES = (8, 16, 32, 64, 128, 256, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class FaissIndex:
+    """A faiss index over the release's item rows. `effort` is the nprobe measured at build (None: exhaustive)."""
+
+    index: Any
+    space: str
+    dim: int
+    effort: int | None
+
+    @classmethod
+    def load(cls, path: Path, *, space: str, effort: int | None) -> FaissIndex:
+        """Read an index file, memory-mapped where faiss can."""
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if effort is None else faiss.IO_FLAG_MMAP)
+        return cls(index, space, index.d, effort)
+
+    def search(self, query: F32, k: int, *, effort: int | None = None) -> tuple[Rows, F32]:
+        """Rows i32[<=k] and inner products f32[<=k], best first. Fewer when the probed lists hold fewer."""
+        parameters = None
+        if self.effort is not None:
+            parameters = faiss.SearchParametersIVF(nprobe=effort or self.effort)
+        scores, rows = self.index.search(query.reshape(1, -1), k, params=parameters)
+        found = rows[0] >= 0
+        return rows[0][found].astype(np.int32), scores[0][found]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """An index that was built and measured: recall of its top `k` against exhaustive search."""
+
+    index: FaissIndex
+    kind: str
+    k: int
+    recall: float
+
+    def write(self, path: Path) -> None:
+        """Write it as a faiss file."""
+        faiss.write_index(self.index.index, str(path))
+
+
+def build_index(
+    vectors: F32,
+    queries: F32,
+    *,
+    space: str,
+    kind: str = "auto",
+    k: int = 200,
+    floor: float = 0.93,
+    seed: int = 0,
+) -> BuiltIndex:
+    """Build over f32[n, d] and measure recall@k with `queries` f32[m, d]; probes grow until `floor` is met.
+
+    `auto` is flat below 50,000 vectors, else IVF with 8-bit scalars. A vector with NaN (an item without one) is
+    stored as zeros: it stays behind every item that has one.
+    """
+    vectors = np.nan_to_num(np.ascontiguousarray(vectors, np.float32))
+    n, dim = vectors.shape
+    flat = faiss.IndexFlatIP(dim)
+    flat.add(vectors)
+    if kind == "flat" or (kind == "auto" and n < FLAT_BELOW):
+        return BuiltIndex(FaissIndex(flat, space, dim, None), "flat", k, 1.0)
+    lists = int(2 ** np.clip(np.round(np.log2(4 * np.sqrt(n))), 4, 16))
+    inner = faiss.IndexIVFScalarQuantizer(
+        faiss.IndexFlatIP(dim), dim, lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
+    )
+    inner.cp.seed = seed
+    inner.cp.niter = 10
+    inner.train(vectors)
+    inner.add(vectors)
+    k = min(k, n)
+    truth = flat.search(queries, k)[1]
+    effort, recall = lists, 1.0
+    for effort in (p for p in (*PROBES, lists) if p <= lists):
+        found = inner.search(queries, k, params=faiss.SearchParametersIVF(nprobe=effort))[1]
+        recall = float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, found, strict=True)]))
+        if recall >= floor:
+            break
+    return BuiltIndex(FaissIndex(inner, space, dim, effort), "ivf_sq8", k, recall)

@@ -1,0 +1,168 @@
+"""Running one step: pick its variant, call the component, check what it returned, apply its failure policy.
+
+Synchronous and free of shared state: a segment's steps may run on the event loop or on the pool, and hand
+their records back to the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+
+from stages.arrays import best
+from stages.errors import StepFailed
+from stages.guard import (
+    Record,
+    check_hits,
+    check_mask,
+    check_order,
+    check_scores,
+    reason_of,
+)
+from stages.plan import Step, Variant
+from stages.types import NO_HITS, Candidates, Filter, Hits, Mask, Recaller, Reranker, Scorer, View
+
+
+@dataclass(slots=True)
+class Watch:
+    """What a debug request looks at: for each step the batch it saw (with its scores) and the one that left."""
+
+    seen: list[tuple[str, Candidates, Candidates]] = field(default_factory=list)
+    masks: dict[str, tuple[Candidates, Mask]] = field(default_factory=dict)
+    hits: dict[str, tuple[Hits, int | None]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Job:
+    """One request's synchronous work: which variants run, on what, until when."""
+
+    view: View
+    size: int
+    failed: frozenset[str]
+    reasons: dict[str, str]
+    deadline: float
+    clock: Callable[[], float]
+    watch: Watch | None
+    records: list[tuple[Record, Sequence[str]]] = field(default_factory=list)
+
+    def failed_read(self, step: Step) -> str | None:
+        """Why a column that the step needs could not be read, None when all could."""
+        lost = step.needs & self.failed
+        return self.reasons[min(lost)] if lost else None
+
+
+def recall_in_place(step: Step, job: Job) -> Hits:
+    """Run a channel that does no I/O; record it."""
+    started = perf_counter()
+    hits, reason = NO_HITS, job.failed_read(step)
+    if reason is None:
+        try:
+            hits = check_hits(cast(Recaller, step.pick(job.view.params).component).recall(job.view))
+        except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
+            reason = reason_of(step.name, error)
+    return finish_recall(step, job, hits, reason, perf_counter() - started)
+
+
+def finish_recall(step: Step, job: Job, hits: Hits, reason: str | None, seconds: float) -> Hits:
+    """Record a channel's end; under `fail` a failure ends the request."""
+    job.records.append((Record(step.name, seconds, None, len(hits.rows), reason), step.reads))
+    if reason is not None and step.on_fail == "fail":
+        raise StepFailed(step.name, reason)
+    if job.watch is not None:
+        job.watch.hits[step.name] = (hits, getattr(step.pick(job.view.params).component, "k", None))
+    return hits
+
+
+def run_steps(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidates:
+    """Run a segment's steps back to back. Filters next to each other share one `take`."""
+    position = 0
+    while position < len(steps):
+        end = position
+        while end < len(steps) and steps[end].role == "filter":
+            end += 1
+        if end > position:
+            batch = run_filters(steps[position:end], batch, job)
+            position = end
+        else:
+            batch = _run_ordering(steps[position], batch, job)
+            position += 1
+    return batch
+
+
+def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidates:
+    """What passes all filters. A drop is counted for the first filter that drops the candidate."""
+    n = len(batch)
+    kept = np.ones(n, np.bool_)
+    left = n
+    for step in steps:
+        started = perf_counter()
+        mask, reason = _mask(step, batch, job)
+        if job.watch is not None:
+            job.watch.masks[step.name] = (batch, mask)
+        kept &= mask
+        now_left = int(np.count_nonzero(kept))
+        record = Record(step.name, perf_counter() - started, left, now_left, reason)
+        job.records.append((record, step.reads))
+        left = now_left
+    out = batch if left == n else batch.take(np.flatnonzero(kept))
+    if job.watch is not None:
+        job.watch.seen.append(("filters", batch, out))
+    return out
+
+
+def _mask(step: Step, batch: Candidates, job: Job) -> tuple[Mask, str | None]:
+    if not step.applies(job.view):
+        return np.ones(len(batch), np.bool_), None
+    reason = job.failed_read(step) or _late(job)
+    if reason is None:
+        try:
+            component = cast(Filter, step.pick(job.view.params).component)
+            return check_mask(component.keep(job.view, batch), len(batch)), None
+        except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
+            reason = reason_of(step.name, error)
+    if step.on_fail == "fail":
+        raise StepFailed(step.name, reason)
+    return np.full(len(batch), step.on_fail == "open"), reason
+
+
+def _late(job: Job) -> str | None:
+    return "deadline" if job.clock() >= job.deadline else None
+
+
+def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
+    started = perf_counter()
+    variant = step.pick(job.view.params)
+    scored, out, reason = batch, batch, None
+    if len(batch) and step.applies(job.view):
+        reason = _late(job)
+        if reason is None:
+            try:
+                scored, out = _ordered(variant, batch, job)
+            except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
+                reason = reason_of(step.name, error)
+        if reason is not None and step.on_fail == "fail":
+            raise StepFailed(step.name, reason)
+    if variant.keep is not None and len(out) > variant.keep:
+        out = out.take(np.arange(variant.keep))
+    record = Record(step.name, perf_counter() - started, len(batch), len(out), reason)
+    job.records.append((record, step.reads))
+    if job.watch is not None:
+        job.watch.seen.append((step.name, scored, out))
+    return out
+
+
+def _ordered(variant: Variant, batch: Candidates, job: Job) -> tuple[Candidates, Candidates]:
+    """The batch with the step's own scores, and the same in its new order."""
+    component: Any = variant.component
+    n = len(batch)
+    if isinstance(component, Scorer):
+        scores = check_scores(component.score(job.view, batch), n)
+        keep = n if variant.keep is None else variant.keep
+        scored = batch.scored(scores)
+        return scored, scored.take(best(scores, keep))
+    reranker = cast(Reranker, component)
+    return batch, batch.take(check_order(reranker.order(job.view, batch, job.size), n))

@@ -1,0 +1,328 @@
+"""The funnel's core types: what a component receives, and the smallest thing it may return.
+
+An item is a row number of the release's item table. A request's candidates are arrays over rows; no
+Python object exists per item. Everything here is frozen: a stage answers with a new value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expression import Expression, Strings
+
+Rows = NDArray[np.int32]
+F32 = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
+Column = np.ndarray[Any, Any] | Strings
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, decoded and checked by the edge. Times are seconds of the event loop's clock."""
+
+    scene: str
+    user_id: str | None
+    size: int
+    request_id: str
+    context: Mapping[str, Scalar] = field(default_factory=dict)
+    device_id: str | None = None
+    session_id: str | None = None
+    exclude: tuple[str, ...] = ()
+    candidates: tuple[str, ...] | None = None
+    debug: bool = False
+    why_not: tuple[str, ...] = ()
+    arrived: float = 0.0
+    deadline: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, still columnar: the edge turns it into JSON.
+
+    `ids`, `channels` and each list of `fields` have one entry per item; `scores` is f32[n].
+    `degraded` names (step, reason); `short` says why fewer items than asked came back.
+    """
+
+    request_id: str
+    scene: str
+    config: str
+    release: str
+    ids: list[str]
+    scores: F32
+    channels: list[list[str]]
+    fields: dict[str, list[Any]]
+    buckets: dict[str, str]
+    degraded: list[tuple[str, str]]
+    short: str | None = None
+    level: int = 0
+    cursor: str | None = None
+    trace: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a component sees of a request.
+
+    `columns` holds `user.*` and `context.*` by full name: a scalar, f32[d], a History; a missing value is
+    absent. `now` (epoch seconds) is the clock of features: the later of the release's as_of and the user's
+    newest event. `excluded` are the rows that the caller asked to leave out.
+    """
+
+    request: Request
+    params: Mapping[str, Scalar]
+    columns: Mapping[str, Any]
+    now: float
+    excluded: Rows
+
+    def get(self, name: str) -> Any:
+        """The value of `user.*` or `context.*`, or None when it is missing."""
+        return self.columns.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """A channel's result, best first: rows i32[k] without repetition, scores f32[k]."""
+
+    rows: Rows
+    scores: F32
+
+
+NO_HITS = Hits(np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+class ColumnSource(Protocol):
+    """Where a batch of candidates gets a column from (resident tables, derived transforms, the view)."""
+
+    def column(self, name: str, batch: Candidates) -> Any:
+        """The column `name` over `batch.rows`, or a scalar for `user.*` and `context.*`."""
+
+
+class Candidates:
+    """Candidates of one request: rows i32[n], score f32[n], source u64[n] (a bit per channel), and columns.
+
+    Columns are gathered when first asked for and kept with this batch; `take` keeps only what cannot be
+    gathered again (channel columns and fetched ones), as an index into the batch they came with.
+    """
+
+    __slots__ = ("_base", "_memo", "_position", "_sources", "rows", "score", "source")
+
+    def __init__(
+        self,
+        rows: Rows,
+        score: F32,
+        source: NDArray[np.uint64],
+        base: Mapping[str, Column],
+        sources: ColumnSource,
+        position: Index | None = None,
+    ) -> None:
+        self.rows = rows
+        self.score = score
+        self.source = source
+        self._base = base
+        self._position = position
+        self._sources = sources
+        self._memo: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> Any:
+        """The column `name`: an array or Strings over this batch's rows, or a scalar of the request."""
+        value = self._memo.get(name)
+        if value is None:
+            own = self._base.get(name)
+            if own is None:
+                value = self._sources.column(name, self)
+            else:
+                value = own if self._position is None else own.take(self._position)
+            self._memo[name] = value
+        return value
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """This batch as a mapping of columns, as an Expression wants it; gathers what is asked for."""
+        return _ColumnsOf(self)
+
+    def has(self, name: str) -> bool:
+        """Whether the column came with the batch (a channel's column, or one fetched for a segment)."""
+        return name in self._base
+
+    def take(self, index: Index) -> Candidates:
+        """The candidates at `index`, in that order. O(len(index)); other columns are gathered again."""
+        position = index if self._position is None else self._position.take(index)
+        return Candidates(
+            self.rows.take(index),
+            self.score.take(index),
+            self.source.take(index),
+            self._base,
+            self._sources,
+            position,
+        )
+
+    def scored(self, score: F32) -> Candidates:
+        """The same candidates with another score; gathered columns are shared."""
+        other = Candidates(self.rows, score, self.source, self._base, self._sources, self._position)
+        other._memo = self._memo
+        return other
+
+    def with_columns(self, columns: Mapping[str, Column]) -> Candidates:
+        """The same candidates with further columns over these rows (what a segment fetched)."""
+        base = {name: self[name] for name in self._base}
+        return Candidates(self.rows, self.score, self.source, {**base, **columns}, self._sources)
+
+
+class _ColumnsOf(Mapping[str, Any]):
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: Candidates) -> None:
+        self._batch = batch
+
+    def __getitem__(self, name: str) -> Any:
+        return self._batch[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._batch._base)
+
+    def __len__(self) -> int:
+        return len(self._batch._base)
+
+
+class Component:
+    """Base of every role. A component is a frozen dataclass whose fields are its settings.
+
+    Settings may be typed int, float, bool, str, Duration, `ColumnName`, `Annotated[Expression, "bool"]` (or
+    "number"), Literal[...], tuple[X, ...] of those, `X | None`, or `Ref[T]`, a name resolved while building.
+    A setting whose key is the role's method (`score`) has an attribute with a trailing underscore (`score_`).
+    """
+
+    role: ClassVar[str] = ""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of the columns this component reads. By default: its ColumnName and Expression settings."""
+        return frozenset(_columns_of(vars(self).values()))
+
+
+class ColumnName(str):
+    """A setting that names a column, such as `item.embedding`."""
+
+    __slots__ = ()
+
+
+def _columns_of(values: Any) -> set[str]:
+    names: set[str] = set()
+    for value in values:
+        if isinstance(value, ColumnName):
+            names.add(str(value))
+        elif isinstance(value, Expression):
+            names |= value.names
+        elif isinstance(value, (list, tuple)):
+            names |= _columns_of(value)
+    return names
+
+
+class Recaller(Component):
+    """A channel. `recall` may be a plain method (in memory, run in place) or `async def` (does I/O)."""
+
+    role = "recall"
+
+    def recall(self, view: View) -> Any:
+        """Return Hits for this request (or an awaitable of them)."""
+        raise NotImplementedError  # a role's hook: every component overrides it
+
+
+class Filter(Component):
+    """Says which candidates may stay."""
+
+    role = "filter"
+
+    def keep(self, view: View, batch: Candidates) -> Mask:
+        """bool[n], pure and synchronous."""
+        raise NotImplementedError  # a role's hook: every component overrides it
+
+
+class Scorer(Component):
+    """Scores candidates; the engine sorts."""
+
+    role = "rank"
+
+    def score(self, view: View, batch: Candidates) -> F32:
+        """f32[n], pure and synchronous; higher is better."""
+        raise NotImplementedError  # a role's hook: every component overrides it
+
+
+class PreRanker(Scorer):
+    """A cheap scorer before the ranker; the step keeps the best `keep`."""
+
+    role = "pre_rank"
+
+
+class Reranker(Component):
+    """Orders the list as a whole."""
+
+    role = "re_rank"
+
+    def order(self, view: View, batch: Candidates, size: int) -> Index:
+        """Positions into the batch, each at most once, in the new order; batch arrives best first.
+
+        `size` is how many items the answer needs: beyond it order doesn't matter, but candidates should stay.
+        """
+        raise NotImplementedError  # a role's hook: every component overrides it
+
+
+class VectorIndex(Protocol):
+    """A nearest-neighbour index over the release's item rows."""
+
+    @property
+    def space(self) -> str:
+        """The embedding space that its vectors are of."""
+
+    @property
+    def dim(self) -> int:
+        """Width of its vectors."""
+
+    def search(self, query: F32, k: int, *, effort: int | None = None) -> tuple[Rows, F32]:
+        """Rows i32[<=k] and scores f32[<=k], best first; -1 is removed inside."""
+
+
+class Table(Protocol):
+    """Lists of rows with scores: by item row (`slice`) or by group name (`group`)."""
+
+    def slice(self, group: int) -> tuple[Rows, F32]:
+        """Rows and scores of one group, best first."""
+
+    def group(self, name: str) -> int:
+        """The group's number, -1 when there is none of that name."""
+
+    def gather(self, groups: Rows) -> tuple[Rows, F32, NDArray[np.int64]]:
+        """Rows and scores of several groups end to end, and each group's length."""
+
+
+class Model(Protocol):
+    """A loaded ranking model."""
+
+    @property
+    def name(self) -> str:
+        """Its name in models.yaml."""
+
+    @property
+    def heads(self) -> Sequence[str]:
+        """Names of what it predicts."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Columns that it reads."""
+
+    @property
+    def cost_ms(self) -> float:
+        """Its usual time, measured when it was warmed."""
+
+    def score(self, view: View, batch: Candidates) -> Mapping[str, F32]:
+        """f32[n] in (0, 1) for each head."""

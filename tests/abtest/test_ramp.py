@@ -1,0 +1,157 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.abtest.documents import KNOB, arms, compiled, document, experiment, layer
+
+EXP = ("scenes", "home", "layers", "re_rank", "experiments", "exp@1")
+FIX = "Give the change a new version (@2), or set the status to ended first."
+
+
+def refusals(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    return [(problem.path, problem.message) for problem in compiled(new).refuses(compiled(old))]
+
+
+def changed(**changes: Any) -> list[tuple[tuple[str | int, ...], str]]:
+    return refusals(document(exp_1=experiment()), document(exp_1=experiment(**changes)))
+
+
+def test_nothing_changed_is_fine() -> None:
+    assert changed() == []
+
+
+def test_slots_may_grow_into_free_ones() -> None:
+    assert changed(slots=[[0, 3000], [9000, 10000]]) == []
+    assert changed(slots=[[1000, 2500], [0, 1000]]) == []
+
+
+def test_slots_may_not_shrink_and_the_message_counts() -> None:
+    new = document(exp_1=experiment(slots=[[500, 2000]]), other_3=experiment(slots=[[0, 300]]))
+    assert refusals(document(exp_1=experiment()), new) == [
+        (
+            (*EXP, "slots"),
+            "exp@1 is running and its slots shrank: 500 of 10,000 layer slots would move users, 300 from exp@1 "
+            f"to other@3, 200 from exp@1 to the defaults. {FIX}",
+        )
+    ]
+
+
+def test_weights_are_frozen_and_the_message_says_from_where_to_where() -> None:
+    old = document(exp_1=experiment(buckets=arms({"a": 3000, "b": 3000, "c": 4000}, "a")))
+    new = document(exp_1=experiment(buckets=arms({"a": 4000, "b": 3000, "c": 3000}, "a")))
+    assert refusals(old, new) == [
+        (
+            (*EXP, "buckets"),
+            "exp@1 is running and its weights changed: 2000 of 10,000 bucket slots would move users, "
+            f"1000 from b to a, 1000 from c to b. {FIX}",
+        )
+    ]
+
+
+def test_a_bucket_taken_out_moves_its_users() -> None:
+    old = document(exp_1=experiment(buckets=arms({"a": 5000, "b": 5000}, "a")))
+    new = document(exp_1=experiment(buckets=arms({"a": 10000}, "a")))
+    ((path, message),) = refusals(old, new)
+    assert path == (*EXP, "buckets")
+    assert message.endswith(f"5000 of 10,000 bucket slots would move users, 5000 from b to a. {FIX}")
+
+
+def test_what_a_bucket_sets_and_the_control_are_frozen() -> None:
+    buckets = {
+        "control": {"weight": 5000, "set": {KNOB: 0.9}},
+        "diverse": {"weight": 5000, "control": True, "set": {KNOB: 0.6}},
+    }
+    found = changed(buckets=buckets)
+    assert [path for path, _ in found] == [
+        (*EXP, "buckets", "control", "control"),
+        (*EXP, "buckets", "diverse", "set"),
+        (*EXP, "buckets", "diverse", "control"),
+    ]
+    assert found[1][1] == (
+        "exp@1 is running and what diverse sets changed: 5000 of 10,000 bucket slots would move users, 5000 from "
+        "diverse {'re_rank.relevance': 0.7} to diverse {'re_rank.relevance': 0.6}. " + FIX
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("salt", "s2", "its salt changed from 'home/re_rank/exp/1' to 's2': 10000 of 10,000 bucket slots"),
+        ("when", "context.hour > 3", "its condition changed from none to 'context.hour > 3': 2000 of 10,000"),
+    ],
+)
+def test_salt_and_condition_are_frozen(field: str, value: str, said: str) -> None:
+    ((path, message),) = changed(**{field: value})
+    assert path == (*EXP, field)
+    assert message.startswith(f"exp@1 is running and {said}")
+    assert message.endswith("from any of control, diverse to any other or to the defaults. " + FIX)
+
+
+@pytest.mark.parametrize(("field", "value"), [("unit", "device_id"), ("salt", "another")])
+def test_unit_and_salt_of_the_layer_are_frozen_while_something_runs_in_it(field: str, value: str) -> None:
+    old, new = document(exp_1=experiment()), document(exp_1=experiment())
+    layer(new)[field] = value
+    ((path, message),) = refusals(old, new)
+    assert path == (*EXP[:4], field)
+    assert f"the {field} of its layer changed from" in message
+    assert "2000 of 10,000 layer slots would move users" in message
+    layer(old)["experiments"].clear()
+    assert refusals(old, new) == []
+
+
+def test_an_experiment_may_not_run_on_in_another_layer() -> None:
+    old, new = document(exp_1=experiment()), document(exp_1=experiment())
+    for base, name in ((old, "re_rank"), (new, "second")):
+        base["scenes"]["home"]["layers"]["second"] = {"unit": "user_id", "experiments": {}}
+        base["params"][KNOB]["layer"] = f"home/{name}"
+    layer(new, "second")["experiments"]["exp@1"] = layer(new)["experiments"].pop("exp@1")
+    ((path, message),) = refusals(old, new)
+    assert path == ("scenes", "home", "layers", "second", "experiments", "exp@1")
+    assert "moved from the layer re_rank to second: 2000 of 10,000 layer slots would move users" in message
+
+
+@pytest.mark.parametrize("status", ["draft", "paused", "ended"])
+def test_what_does_not_run_on_both_sides_may_change(status: str) -> None:
+    other = experiment(slots=[[100, 200]], salt="x", when="context.hour > 3", status=status)
+    assert refusals(document(exp_1=experiment()), document(exp_1=other)) == []
+    assert refusals(document(exp_1=other), document(exp_1=experiment())) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: entry.update(owner="another", description="new words", whitelist={"diverse": ["u42"]}),
+        lambda entry: entry.update(end="2030-01-01T00:00:00Z"),
+    ],
+)
+def test_owner_words_whitelist_and_end_are_free(change: Callable[[dict[str, Any]], None]) -> None:
+    entry = experiment()
+    change(entry)
+    assert refusals(document(exp_1=experiment()), document(exp_1=entry)) == []
+
+
+def test_a_new_version_and_a_removed_experiment_are_fine() -> None:
+    new = document(exp_1=experiment(status="ended"), exp_2=experiment(slots=[[0, 500]]))
+    assert refusals(document(exp_1=experiment()), new) == []
+    assert refusals(document(exp_1=experiment()), document()) == []
+
+
+def test_a_holdout_may_shrink_but_not_grow_while_experiments_run() -> None:
+    def held(slots: int, unit: str = "user_id") -> dict[str, Any]:
+        base = document(exp_1=experiment())
+        base["scenes"]["home"]["holdout"] = {"slots": slots, "unit": unit}
+        return base
+
+    assert refusals(held(200), held(100)) == []
+    assert refusals(held(200), document(exp_1=experiment())) == []
+    where = ("scenes", "home", "holdout")
+    assert refusals(held(100), held(300)) == [
+        (
+            (*where, "slots"),
+            "the holdout grew while experiments run: 200 of 10,000 slots would move users from their buckets to "
+            "the holdout. Expected at most 100.",
+        )
+    ]
+    assert refusals(document(exp_1=experiment()), held(300))[0][0] == (*where, "slots")
+    assert refusals(held(200), held(200, "device_id"))[0][0] == (*where, "unit")
