@@ -36,6 +36,7 @@ RowsOf = Callable[[NDArray[np.uint64]], NDArray[np.int32]]
 
 BATCH = 1000
 TTL = 400 * 86400
+_LARGEST = float(np.finfo(np.float32).max)
 _HISTORY = OwnKey("history", "1")
 _EVENTS = OwnKey("events", "1")
 
@@ -160,7 +161,8 @@ class Behaviour:
         Batches of `batch` users (fewer when they are long) in one round trip each, at
         most `per_second` users per second. After each, `progress` gets the number of
         users finished, `skip` included: passing that as `skip` resumes a broken import.
-        `timeout` is seconds per batch. Raises StoreError.
+        `timeout` is seconds per batch; the store's own limit (`RedisTier.timeout`) must allow it.
+        Raises StoreError.
         """
         loop = asyncio.get_running_loop()
         started, done, size = loop.time(), skip, 0
@@ -202,7 +204,7 @@ class Behaviour:
             raise ValueError(f"event {event.event!r} is not declared. Declared: {', '.join(self._codes)}")
         if not 0 <= event.ts < 2**32:
             raise ValueError(f"ts {event.ts!r} is not in 0 to 2**32 - 1 epoch seconds")
-        if not abs(event.weight) <= np.finfo(np.float32).max:
+        if not abs(event.weight) <= _LARGEST:
             raise ValueError(f"weight {event.weight!r} is not a finite f32")
         return key_hash(event.item_id.encode()), int(event.ts), code, event.weight
 

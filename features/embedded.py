@@ -6,9 +6,11 @@ service's `var` and survive restarts. A watchdog process (`features.watchdog`) r
 it, restarts it, and ends it when the service is gone, however that died.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -182,7 +184,8 @@ class EmbeddedStore:
         while _alive(pid) and time.monotonic() < until:
             time.sleep(_POLL)
         if _alive(pid):
-            os.kill(pid, 9)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _wait_until_ready(self) -> None:
         until = time.monotonic() + self._ready
@@ -242,7 +245,11 @@ def _alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        # A zombie does nothing any more; in a container nobody may ever reap it.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
 
 
 def _answers(path: Path) -> bool:

@@ -8,7 +8,7 @@ from cachetools import FIFOCache
 V = TypeVar("V")
 
 ENTRY_OVERHEAD = 300
-"""Bytes that an entry costs beside its value: key, tuple, two dictionary slots (measured, CPython 3.11)."""
+"""Bytes that an entry costs beside its value (key, tuple, dictionary slots), rounded up."""
 
 
 class _Entry(NamedTuple, Generic[V]):

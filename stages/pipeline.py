@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from features.reader import ItemFetcher, UserReader
+from features.reader import UserColumns
 from stages.columns import Columns, Derived, concatenated
 from stages.explain import trace_of
 from stages.guard import Outcome, Record, check_hits, reason_of, store_reason
@@ -35,6 +35,23 @@ IN_PLACE_MS = 2.0  # models that usually take longer go to the pool (evidence: a
 FILL_RESERVE = 0.1  # share of the budget held back for fill and encoding
 FALLBACK = "fallback"
 _NO_ROWS: Rows = np.empty(0, np.int32)
+
+
+class UserReader(Protocol):
+    """Reads everything that scenes need of a user, in one round trip."""
+
+    async def read(self, user_id: str | None, *, timeout: float) -> UserColumns:
+        """Never raises for an outage: what could not be read stands in `failed`."""
+
+
+class ItemFetcher(Protocol):
+    """Reads live item columns, one round trip for a view."""
+
+    async def fetch(self, view: str, names: Sequence[str], rows: Rows, *, timeout: float) -> Mapping[str, Column]:
+        """The columns `names` over `rows`. Raises StoreError."""
+
+    def absent(self, names: Sequence[str], n: int) -> Mapping[str, Column]:
+        """The same columns when nothing could be read: defaults, else missing."""
 
 
 class ItemIds(Protocol):

@@ -16,23 +16,23 @@ DAY = 86_400.0
 class ItemToItem(Recaller):
     """Sum over triggers of the neighbour's score times the trigger's weight, best `k`.
 
-    A trigger weighs 0.5 ** (age / half_life), summed over its events; `triggers` is a history column.
+    A trigger is an item of `triggers`, a history column; it weighs the sum of 0.5 ** (age / half_life) over its
+    events, and the `max_triggers` heaviest count.
     """
 
     table: Ref[Table]
     triggers: ColumnName
     k: int = 300
-    half_life: Duration = Duration(90 * DAY)
-    max_triggers: int = 200
+    half_life: Duration = Duration(30 * DAY)
+    max_triggers: int = 100
 
     def recall(self, view: View) -> Hits:
-        """O(neighbours of all triggers)."""
+        """O(m log m) in the neighbours of all triggers."""
         history = view.get(self.triggers)
         if history is None:
             return NO_HITS
-        history = history.known().last(self.max_triggers)
-        if not len(history):
-            return NO_HITS
+        history = history.known()
         weights = np.exp2((history.ts - view.now) / self.half_life).astype(np.float32)
-        rows, scores, lengths = self.table.gather(history.rows)
-        return top(rows, scores * np.repeat(weights, lengths), self.k)
+        triggers = top(history.rows, weights, self.max_triggers)
+        rows, scores, lengths = self.table.gather(triggers.rows)
+        return top(rows, scores * np.repeat(triggers.scores, lengths), self.k)

@@ -1,0 +1,124 @@
+"""scenes/*.yaml -> SceneConfig."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.config.bind import Binder
+from app.config.catalog import Catalog, channel_columns, check_column
+from app.config.findings import Findings
+from app.config.forms import forms_of
+from app.config.model import SceneConfig, StepConfig
+from app.config.problems import Path, suggestion
+from app.config.service_part import NAME
+from app.config.settings import PARAM
+from app.config.shapes import FallbackShape, SceneShape
+from app.config.steps import StepReader
+from app.config.yaml_nodes import INVALID
+from stages.registry import Registry
+
+ITEM = "item."
+
+
+class SceneReader:
+    """Reads scenes against one catalogue and one registry."""
+
+    def __init__(self, findings: Findings, catalog: Catalog, registry: Registry, complete: bool) -> None:
+        self.findings = findings
+        self.binder = Binder(findings)
+        self.catalog = catalog
+        self.registry = registry
+        self.complete = complete
+
+    def read(self, file: str, document: Any) -> SceneConfig | None:
+        """The scene, or None when it can't be one; steps with problems are left out of it."""
+        self._refuse_param_budget(file, document)
+        shape: Any = self.binder.value(document, (file,), SceneShape)
+        name = shape.scene if shape is not INVALID else str(document.get("scene", "")) if _is_map(document) else ""
+        if not _is_map(document):
+            return None
+        if shape is not INVALID and not NAME.fullmatch(name):
+            self._add((file, "scene"), f"{name!r} isn't a scene's name. Expected letters, digits and _.")
+        steps = self._steps(file, name, document)
+        if shape is INVALID:
+            return None
+        if not shape.recall:
+            self._add((file, "recall"), "No channels. Expected at least one, such as popular: {k: 100}.")
+        table, group = self._fallback(file, shape.fallback)
+        return SceneConfig(
+            name=name,
+            budget=float(shape.budget),
+            recall=_of(steps, "recall"),
+            limit=shape.merge.limit,
+            filters=_of(steps, "filter"),
+            pre_rank=next(iter(_of(steps, "pre_rank")), None),
+            rank=next(iter(_of(steps, "rank")), None),
+            re_rank=_of(steps, "re_rank"),
+            returned=self._returned(file, shape.return_),
+            fallback=table,
+            group=group,
+            path=(file,),
+        )
+
+    def _refuse_param_budget(self, file: str, document: Any) -> None:
+        budget = document.get("budget") if _is_map(document) else None
+        if isinstance(budget, str) and PARAM.fullmatch(budget):
+            self._add((file, "budget"), f"'budget' can't be the parameter {budget}. Expected a plain duration.")
+            document["budget"] = INVALID
+
+    def _steps(self, file: str, scene: str, document: dict[str, Any]) -> list[StepConfig]:
+        channels = document.get("recall")
+        names = tuple(channels) if isinstance(channels, dict) else ()
+        for name in names:
+            if not NAME.fullmatch(name):
+                self._add((file, "recall", name), f"{name!r} isn't a channel's name. Expected letters, digits and _.")
+        columns = {**self.catalog.columns, **channel_columns(names)}
+        request = {name: kind for name, kind in columns.items() if name.startswith(("user.", "context."))}
+        reader = StepReader(self.findings, self.catalog, self.registry, scene, request, columns, self.complete)
+        forms = forms_of(self.binder, document, file, self.registry)
+        return [step for step in map(reader.step, forms) if step is not None]
+
+    def _returned(self, file: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        items = {name.removeprefix(ITEM): kind for name, kind in self.catalog.columns.items() if name.startswith(ITEM)}
+        for position, name in enumerate(names):
+            if name not in items and not self.catalog.silent(ITEM + name):
+                fix = "Write it without 'item.'." if name.removeprefix(ITEM) in items else suggestion(name, items)
+                self._add((file, "return", position), f"The item has no field {name!r}. {fix}")
+        return tuple(name for name in names if name in items)
+
+    def _fallback(self, file: str, fallback: str | FallbackShape | None) -> tuple[str | None, str | None]:
+        if fallback is None:
+            return None, None
+        path: Path = (file, "fallback")
+        name = fallback if isinstance(fallback, str) else fallback.table
+        where = path if isinstance(fallback, str) else (*path, "table")
+        table = self.catalog.models.tables.get(name)
+        if table is None:
+            if name not in self.catalog.declared.get("tables", ()) and not self.catalog.silent("tables:"):
+                near = suggestion(name, self.catalog.models.tables)
+                self._add(where, f"There is no table {name!r} in models.yaml. {near}")
+            return None, None
+        if table.keyed != "group":
+            self._add(where, f"The table {name!r} has a list for each item. Expected a table by group.")
+            return None, None
+        if isinstance(fallback, FallbackShape) and fallback.by is not None:
+            by = (*path, "by")
+            if not fallback.by.startswith(("user.", "context.")):
+                self._add(by, f"{fallback.by} isn't known before there are items. Expected user.* or context.*.")
+                return name, None
+            return name, fallback.by if check_column(
+                self.findings, self.catalog, by, fallback.by, self.catalog.columns
+            ) else None
+        near_columns = (f"context.{table.of}", f"user.{table.of}")
+        return name, next((column for column in near_columns if column in self.catalog.columns), None)
+
+    def _add(self, path: Path, message: str) -> None:
+        self.findings.add(path, message)
+
+
+def _is_map(document: Any) -> bool:
+    return isinstance(document, dict)
+
+
+def _of(steps: list[StepConfig], role: str) -> tuple[StepConfig, ...]:
+    return tuple(step for step in steps if step.role == role)

@@ -1,0 +1,197 @@
+"""The shapes of the files: what may stand where. They are bound by `bind.py` and described by `schema.py`.
+
+A shape holds checked plain values; names that refer to other files are still text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from app.config.quantities import Bytes
+from stages.registry import Duration
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """A description for people's editors, in `Annotated[T, Doc(...)]`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Closed bounds of a number, in `Annotated[T, Range(low, high)]`."""
+
+    low: float
+    high: float
+
+
+Version = Annotated[Literal[1], Doc("The version of the file's format.")]
+Names = tuple[str, ...]
+STORE_TIMEOUT = Duration(0.05)
+
+
+@dataclass(frozen=True)
+class StoreShape:
+    """Where Redis or Valkey is."""
+
+    url: Annotated[str, Doc("redis:// or unix:// URL; empty: a private server.")] = ""
+    timeout: Annotated[Duration, Doc("Of one command."), Range(0.001, 10)] = STORE_TIMEOUT
+    connections: Annotated[int, Doc("Most connections of the pool."), Range(1, 1000)] = 16
+
+
+@dataclass(frozen=True)
+class ServiceShape:
+    """service.yaml."""
+
+    version: Version
+    store: StoreShape = StoreShape()
+    releases: Annotated[str, Doc("Folder of the releases.")] = "var/releases"
+    extensions: Annotated[Names, Doc("Importable packages whose components become names.")] = ()
+    context: Annotated[
+        Mapping[str, str],
+        Doc("Attributes a request may carry: `type = default`; str, int, float, bool, semver."),
+    ] = field(default_factory=dict)
+    token: Annotated[str | None, Doc("Allows debug and operator requests from elsewhere than loopback.")] = None
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """Rows of a view kept in memory."""
+
+    policy: Literal["fifo", "lru", "lfu"]
+    bytes: Bytes
+    ttl: Duration | None = None
+
+
+@dataclass(frozen=True)
+class LiveShape:
+    """Someone's own keys in the store."""
+
+    key: Annotated[str, Doc("A template with {id} once: `u:{id}`.")]
+    layout: Literal["hash", "protobuf"] = "hash"
+
+
+@dataclass(frozen=True)
+class ViewShape:
+    """A view: either of a release's artefact or of live keys."""
+
+    fields: Annotated[Mapping[str, str], Doc("`name: type = default`.")]
+    release: Annotated[str | None, Doc("An artefact of the release.")] = None
+    live: LiveShape | None = None
+    cache: CacheShape | None = None
+
+
+@dataclass(frozen=True)
+class BehaviourShape:
+    """The user's events."""
+
+    events: Annotated[Names, Doc("Names of the events of interest.")]
+    last: Annotated[int, Doc("The newest so many make `user.<as>`."), Range(1, 10_000)] = 50
+    as_: Annotated[str, Doc("The column's short name.")] = "recent_items"
+
+
+@dataclass(frozen=True)
+class FeaturesShape:
+    """features.yaml. Entries of `user` and `item` are ViewShape, and one `behaviour` of the user."""
+
+    version: Version
+    user: Mapping[str, Any] = field(default_factory=dict)
+    item: Mapping[str, Any] = field(default_factory=dict)
+    derived: Annotated[Mapping[str, Any], Doc("`item.name: {transform: [arguments]}`.")] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpaceShape:
+    """An embedding space."""
+
+    dim: Annotated[int, Range(1, 65535)]
+    metric: Literal["ip", "cosine", "l2"] = "ip"
+
+
+@dataclass(frozen=True)
+class IndexShape:
+    """A nearest-neighbour index."""
+
+    over: Annotated[str, Doc("A vector field of the item.")]
+    kind: Annotated[Literal["auto", "flat", "ivf_sq8"], Doc("auto: flat below 50,000 items.")] = "auto"
+    recall_floor: Annotated[float, Doc("Least recall measured when built."), Range(0, 1)] = 0.9
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """Lists by item or by group."""
+
+    items: Literal["item"] | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class HistoryShape:
+    """A sequence input."""
+
+    gather: str
+    by: str
+
+
+@dataclass(frozen=True)
+class InputsShape:
+    """Inputs of a model with two sides."""
+
+    user: Names = ()
+    item: Names = ()
+    history: HistoryShape | None = None
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A ranking model: `features` or `inputs`."""
+
+    heads: Names
+    features: Names | None = None
+    inputs: InputsShape | None = None
+
+
+@dataclass(frozen=True)
+class ModelsShape:
+    """models.yaml."""
+
+    version: Version
+    spaces: Mapping[str, SpaceShape] = field(default_factory=dict)
+    indexes: Mapping[str, IndexShape] = field(default_factory=dict)
+    tables: Mapping[str, TableShape] = field(default_factory=dict)
+    models: Mapping[str, ModelShape] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MergeShape:
+    """How channels become one list."""
+
+    limit: Annotated[int, Doc("Most candidates."), Range(1, 100_000)] = 1000
+
+
+@dataclass(frozen=True)
+class FallbackShape:
+    """The list that answers when nothing else can."""
+
+    table: Annotated[str, Doc("A table by group.")]
+    by: Annotated[str | None, Doc("The column that names the group.")] = None
+
+
+@dataclass(frozen=True)
+class SceneShape:
+    """scenes/*.yaml. Steps are read by `steps.py`, with the settings of their components."""
+
+    version: Version
+    scene: str
+    budget: Annotated[Duration, Range(0.001, 60)]
+    recall: Mapping[str, Any]
+    merge: MergeShape = MergeShape()
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    pre_rank: Any = None
+    rank: Any = None
+    re_rank: Any = None
+    return_: Annotated[Names, Doc("Short names of item fields in the answer.")] = ()
+    fallback: str | FallbackShape | None = None

@@ -1,0 +1,186 @@
+"""What bootstrap builds from the columns that it finds: channels, derived columns, a ranker's features, two scenes.
+
+One description serves three readers: training runs these very steps, the configuration is written from them, and
+serving loads what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DAY = 86_400.0
+HISTORY = "user.history"
+RECENT = "user.recent_items"
+SCENES = ("home", "discover")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Settings with defaults that hold for shops in general; days and counts, fitted to no data set."""
+
+    factors: int = 64
+    als_half_life: float = 30.0
+    als_alpha: float = 2.0
+    als_regularisation: float = 30.0
+    als_iterations: int = 6
+    neighbour_half_life: float = 30.0
+    trigger_half_life: float = 30.0
+    popular_half_life: float = 7.0
+    repeat_half_life: float = 60.0
+    vector_k: int = 300
+    neighbour_k: int = 300
+    popular_k: int = 200
+    repeat_k: int = 300
+    keep: int = 600
+    recent: int = 50
+    windows: int = 3
+    users_per_window: int = 1500
+    sampled: int = 60
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which optional columns the input has. `groups`: the user column that popularity is split by."""
+
+    item_columns: Mapping[str, str]
+    user_columns: Mapping[str, str]
+    events: tuple[str, ...]
+    group: str | None = None
+
+    @property
+    def titled(self) -> bool:
+        """Whether items have titles."""
+        return "title" in self.item_columns
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Item columns that group items: category and the like, never the title."""
+        return tuple(n for n, kind in self.item_columns.items() if kind in ("str", "vocab") and n != "title")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step as YAML has it: `use`, settings, and the keys that every step may have."""
+
+    name: str
+    use: str
+    settings: Mapping[str, Any]
+    common: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A scene as YAML has it."""
+
+    name: str
+    recall: tuple[Step, ...]
+    filters: tuple[Step, ...]
+    pre_rank: Step
+    model: str
+
+
+def scenes(recipe: Recipe, found: Found) -> tuple[Scene, ...]:
+    """`home`, where what was bought may return, and `discover`, where it never does."""
+    common = channels(recipe, found)
+    repeat = Step(
+        "repeat", "repeat", {"history": HISTORY, "k": recipe.repeat_k, "half_life": recipe.repeat_half_life * DAY}
+    )
+    pre_rank = Step("dot", "dot", {"user": "user.embedding", "item": "item.embedding"}, {"keep": recipe.keep})
+    asked = Step("exclude", "exclude", {})
+    sold = Step("sold", "expression", {"condition": "item.buyers > 0"})
+    seen = Step("seen", "seen", {}, {"on_fail": "open"})
+    return (
+        Scene("home", (*common, repeat), (asked, sold), pre_rank, "home_ranker"),
+        Scene("discover", common, (seen, asked, sold), pre_rank, "discover_ranker"),
+    )
+
+
+def channels(recipe: Recipe, found: Found) -> tuple[Step, ...]:
+    """The channels that both scenes have."""
+    popular: dict[str, Any] = {"table": "popular", "k": recipe.popular_k}
+    if found.group is not None:
+        popular["by"] = f"user.{found.group}"
+    return (
+        Step("vector", "vector", {"index": "item_vectors", "query": "user.embedding", "k": recipe.vector_k}),
+        Step(
+            "i2i",
+            "item_to_item",
+            {
+                "table": "i2i",
+                "triggers": HISTORY,
+                "k": recipe.neighbour_k,
+                "half_life": recipe.trigger_half_life * DAY,
+            },
+        ),
+        Step("popular", "popular", popular, {"at_least": 20}),
+    )
+
+
+def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
+    """Derived columns: name -> {transform: arguments}."""
+    made: dict[str, dict[str, list[Any]]] = {
+        "item.trend_7_30": {"ratio": ["item.sold_7d", "item.sold_30d"]},
+        "item.trend_14_60": {"ratio": ["item.sold_14d", "item.sold_60d"]},
+        "item.trend_30_180": {"ratio": ["item.sold_30d", "item.sold_180d"]},
+        "item.age_first": {"age_days": ["item.first_seen"]},
+        "item.age_last": {"age_days": ["item.last_seen"]},
+        "cross.affinity": {"dot": ["user.embedding", "item.embedding"]},
+        "cross.length": {"history_length": [HISTORY]},
+        "cross.idle_days": {"history_idle_days": [HISTORY]},
+        "cross.variety": {"history_variety": [HISTORY]},
+        "cross.count": {"history_count": [HISTORY]},
+        "cross.days": {"history_days": [HISTORY]},
+        "cross.last_days": {"history_last_days": [HISTORY]},
+        "cross.frequency_7d": {"history_frequency": [HISTORY, 7.0]},
+        "cross.frequency_30d": {"history_frequency": [HISTORY, 30.0]},
+        "cross.frequency_120d": {"history_frequency": [HISTORY, 120.0]},
+        "cross.gap_days": {"history_gap_days": [HISTORY]},
+        "cross.due": {"history_due": [HISTORY, "item.repurchase_days"]},
+    }
+    if found.titled:
+        made["cross.title_similarity"] = {"history_similarity": [RECENT, "item.title_vector"]}
+        made["cross.title_nearest"] = {"history_nearest": [RECENT, "item.title_vector"]}
+    for code in found.codes:
+        made[f"cross.{code}_share"] = {"history_share": [HISTORY, f"item.{code}"]}
+        made[f"cross.{code}_days"] = {"history_code_days": [HISTORY, f"item.{code}"]}
+    return made
+
+
+_OWN = ("count", "days", "last_days", "frequency_7d", "frequency_30d", "frequency_120d", "gap_days", "due")
+_ITEM = (
+    "sold_7d",
+    "sold_14d",
+    "sold_30d",
+    "sold_60d",
+    "sold_180d",
+    "new_buyers_7d",
+    "new_buyers_14d",
+    "new_buyers_30d",
+    "new_buyers_60d",
+    "buyers",
+    "buyers_30d",
+    "repeat_share",
+    "repurchase_days",
+    "trend_7_30",
+    "trend_14_60",
+    "trend_30_180",
+    "age_first",
+    "age_last",
+)
+
+
+def features(scene: Scene, found: Found) -> tuple[str, ...]:
+    """What the scene's ranker reads, in the order of its input."""
+    names = [f"channel.{step.name}.{column}" for step in scene.recall for column in ("score", "rank")]
+    names += [f"item.{name}" for name in _ITEM]
+    names += ["cross.affinity", "cross.length", "cross.idle_days", "cross.variety"]
+    if found.titled:
+        names += ["cross.title_similarity", "cross.title_nearest"]
+    for code in found.codes:
+        names += [f"cross.{code}_share", f"cross.{code}_days"]
+    if any(step.use == "repeat" for step in scene.recall):
+        names += [f"cross.{name}" for name in _OWN]
+    return tuple(names)

@@ -1,0 +1,11 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.http.service import Service
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with Service() as running:
+        yield running
