@@ -1,4 +1,4 @@
-"""From a checked configuration and an active release to a Snapshot: built aside, warmed, then swapped in by the caller."""
+"""From a checked configuration and an active release to a Snapshot: built aside and warmed; the caller swaps it in."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def build_snapshot(config: Config, around: Surroundings, *, previous: Snapshot |
     ReleaseError or ConfigError when configuration and release don't fit.
     """
     loaded = load_release(release_folder(config), release_spec(config.features, config.models))
-    views = live_views(config.features)
+    views = live_views(config)
     behaviour = Behaviour(around.commands, event_codes(_events(config.features)))
     store = FeatureStore(around.commands, behaviour, around.clock)
     if previous is not None:
@@ -95,7 +95,7 @@ def _plans(config: Config, loaded: LoadedRelease) -> dict[str, ScenePlan]:
             indexes=loaded.indexes,
             tables=loaded.tables,
             models=loaded.models,
-            schema=schema_of(config.service, config.features, config.models, scene),
+            schema=schema_of(config.service, config.features, config.models, scene, values),
             live=live,
             reads=stored_reads(derived),
             spaces=loaded.spaces,
@@ -156,8 +156,21 @@ def default_of(field: FieldConfig) -> str | int | float | bool | None:
     return int(text) if field.type in ("i32", "i64") else float(text)
 
 
-def live_views(features: Features) -> dict[str, dict[str, LiveView]]:
-    """Live views by entity and name."""
+def live_views(config: Config) -> dict[str, dict[str, LiveView]]:
+    """Live views by entity and name. ConfigError for a default that only a release can know."""
+    features = config.features
+    wrong = [
+        config.problem(
+            ("features.yaml", view.entity, view.name, "fields", f.name),
+            "A live field's mean isn't known. Expected a literal default, or none.",
+        )
+        for view in features.views()
+        if view.kind == "live"
+        for f in view.fields.values()
+        if f.default == "mean"
+    ]
+    if wrong:
+        raise ConfigError(wrong)
     return {
         entity: {view.name: _live_view(view) for view in views.values() if view.kind == "live"}
         for entity, views in {"user": {}, "item": {}, **features.entities}.items()
@@ -167,7 +180,9 @@ def live_views(features: Features) -> dict[str, dict[str, LiveView]]:
 def _live_view(view: ViewConfig) -> LiveView:
     fields = tuple(LiveField(f.name, _type(f), default_of(f)) for f in view.fields.values())
     layout: Literal["hash", "row"] = "row" if view.layout == "protobuf" else "hash"
-    cache = view.cache and CachePolicy(view.cache.bytes, NO_CACHE_LIMIT if view.cache.ttl is None else view.cache.ttl)
+    cache = None
+    if view.cache is not None:
+        cache = CachePolicy(view.cache.bytes, NO_CACHE_LIMIT if view.cache.ttl is None else view.cache.ttl)
     return LiveView(
         name=view.name,
         key=OwnKey(view.name, "1") if view.key is None else KeyTemplate.compile(view.key),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from app.config.load import load_config
 from app.config.model import Config
 from app.config.problems import ConfigError
 from app.observe import Metrics
+from app.paths import DEFAULT_VAR, placed
 from app.problems import Problem, unavailable
 from app.snapshot import Snapshot
 from app.wire import Event as WireEvent
@@ -30,14 +31,15 @@ EVENTS_TIMEOUT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where configuration is read from: a folder and the environment."""
+    """Where configuration is read from: a folder and the environment; `var` is where releases lie."""
 
     directory: Path
     env: Mapping[str, str]
+    var: Path = DEFAULT_VAR
 
     def load(self) -> Config:
         """Read and check it. ConfigError carries every problem."""
-        return load_config(self.directory, env=self.env)
+        return placed(load_config(self.directory, env=self.env), self.var)
 
 
 class Service:
@@ -128,6 +130,10 @@ class Service:
             "last_reload": self._last_reload,
             "exposures": {"written": self._exposures.written, "dropped": self._exposures.dropped},
         }
+
+    def example_users(self) -> Sequence[str]:
+        """A few users of the release that have a history, for people to try."""
+        return [] if self._snapshot is None else list(self._snapshot.loaded.manifest.about.get("example_users", ()))
 
     def config(self) -> Mapping[str, Any]:
         """The documents of the configuration that serves."""

@@ -19,7 +19,7 @@ BATCH_FLOATS = 4_000_000
 
 @dataclass(frozen=True)
 class AlsSettings:
-    """Hyperparameters; `regularisation` is in units of the mean diagonal of a Gram matrix's share (see `train`)."""
+    """Hyperparameters. `iterations` are pairs of half steps; items below `min_support` users are folded in."""
 
     factors: int = 64
     alpha: float = 3.0
@@ -31,14 +31,14 @@ class AlsSettings:
 
 @dataclass(frozen=True)
 class Factors:
-    """`users` f32[u, d] and `items` f32[n, d] of one space: a score is the inner product. All-zero: nothing known."""
+    """`users` f32[u, d], `items` f32[n, d] of one space; a score is the inner product. All zeros: unknown."""
 
     users: np.ndarray
     items: np.ndarray
 
 
 def confidence(matrix: sp.csr_matrix, alpha: float) -> sp.csr_matrix:
-    """Turns pair weights into extra confidence `alpha * log1p(r / mean r) / log 2`, same pattern (CSR f32)."""
+    """Turns pair weights r into extra confidence `alpha * log2(1 + r / mean r)`: CSR f32, same pattern."""
     if matrix.nnz == 0:
         return matrix.copy()
     mean = float(matrix.data.mean())
@@ -46,13 +46,11 @@ def confidence(matrix: sp.csr_matrix, alpha: float) -> sp.csr_matrix:
     return sp.csr_matrix((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def train(
-    matrix: sp.csr_matrix, settings: AlsSettings, progress: Callable[[], None] = lambda: None
-) -> Factors:
+def train(matrix: sp.csr_matrix, settings: AlsSettings, progress: Callable[[], None] = lambda: None) -> Factors:
     """Factorises pair weights (CSR, users x items; see `matrix.decayed_matrix`).
 
-    Iterates on the items with at least `min_support` users, then folds every item in by one half step, so that
-    the long tail gets vectors but costs one solve each. `progress` is called once per iteration.
+    Iterates on the items with at least `min_support` users, then folds every item in by one half step, so
+    that the long tail gets vectors but costs one solve each. `progress` is called once per iteration.
     Deterministic for a seed and a number of BLAS threads. O(nnz d^2 + (u + n) d^3) per iteration.
     """
     trust = confidence(matrix, settings.alpha)

@@ -1,8 +1,9 @@
 """Item-to-item neighbours from pruned co-occurrence.
 
 Shrunk cosine over recency-weighted users (Sarwar et al., "Item-based collaborative filtering recommendation
-algorithms", WWW 2001, section 3.1, with the shrinkage of Bell and Koren, ICDM 2007, section 3.1 moved into the
-denominator), with long histories discounted, since someone who buys everything says little about any pair.
+algorithms", WWW 2001, section 3.1), with two changes: long histories are discounted, since someone who buys
+everything says little about any pair, and the neighbour's norm has an exponent below 1, which favours the popular
+(Deshpande and Karypis, "Item-based top-N recommendation algorithms", TOIS 2004, section 4.1.2).
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ BLOCK_PAIRS = 20_000_000
 
 @dataclass(frozen=True)
 class ItemToItemSettings:
-    """`history` bounds a user's items (the heaviest), `shrinkage` is in users; `top` bounds an item's list."""
+    """`top` bounds an item's list, `history` a user's items (the heaviest are kept).
+
+    `shrinkage` is in users; `discount` is the exponent on history length in a user's weight on a pair;
+    `popularity` is the exponent on the neighbour's norm: 1 is cosine.
+    """
 
     top: int = 100
     history: int = 300
     min_support: int = 2
-    shrinkage: float = 5.0
+    shrinkage: float = 2.0
     discount: float = 1.5
     popularity: float = 0.6
 
@@ -36,9 +41,9 @@ def neighbours(
 ) -> sp.csr_matrix:
     """Each item's `top` most similar items: CSR f32 (n x n), a row's columns in descending score.
 
-    `matrix` is CSR f32 (users x items) of decayed weights. Similarity is in (0, 1), an item is never its own
-    neighbour, and an item with fewer than `min_support` users has no list and is in none. The indices of a row
-    are not sorted by column: read `indptr`, `indices`, `data` as a list of lists. `progress` is called per block.
+    `matrix` is CSR f32 (users x items) of decayed weights. An item is never its own neighbour, and an item with
+    fewer than `min_support` users has no list and is in none. The indices of a row are not sorted by column:
+    read `indptr`, `indices`, `data` as a list of lists. `progress` is called per block.
     O(sum over users of history^2) time, `BLOCK_PAIRS` memory.
     """
     kept = keep_heaviest(matrix, settings.history)
@@ -47,7 +52,6 @@ def neighbours(
     weights = _user_weighted(sp.csr_matrix(kept[:, core]), settings.discount)
     by_item = sp.csr_matrix(weights.T)
     norms = np.sqrt(np.asarray(by_item.multiply(by_item).sum(axis=1)).ravel())
-    shrink = settings.shrinkage * _typical_share(weights)
     cost = np.concatenate([[0], np.cumsum(np.diff(weights.indptr) @ (weights > 0))])
     columns, values, lengths = [], [], np.zeros(kept.shape[1], dtype=np.int64)
     start = 0
@@ -56,7 +60,7 @@ def neighbours(
         stop = min(max(stop, start + 1), core.size)
         block = sp.csr_matrix(by_item[start:stop] @ weights)
         owner = np.repeat(np.arange(start, stop), np.diff(block.indptr))
-        score = block.data / (norms[owner] * norms[block.indices] ** settings.popularity + shrink)
+        score = block.data / (norms[owner] * norms[block.indices] ** settings.popularity + settings.shrinkage)
         score[owner == block.indices] = 0
         for row in range(stop - start):
             low, high = block.indptr[row], block.indptr[row + 1]
@@ -74,18 +78,15 @@ def neighbours(
 
 
 def _user_weighted(matrix: sp.csr_matrix, discount: float) -> sp.csr_matrix:
-    """Dampens counts (log1p of the weight over the mean) and divides a user by history length ** discount / 2."""
+    """Dampens counts, scales to mean square 1, and divides a user by history length ** (discount / 2)."""
     if matrix.nnz == 0:
         return matrix
     lengths = np.diff(matrix.indptr)
     scale = np.maximum(lengths, 1).astype(np.float64) ** (-0.5 * discount)
     data = np.log1p(matrix.data / matrix.data.mean()) * np.repeat(scale, lengths)
+    # In these units a user adds 1 to a squared norm on average, so that shrinkage counts users.
+    data /= np.sqrt(np.square(data).mean())
     return sp.csr_matrix((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _typical_share(weights: sp.csr_matrix) -> float:
-    """What one user adds to a squared norm on average: turns a shrinkage in users into the norms' units."""
-    return float(np.square(weights.data, dtype=np.float64).mean()) if weights.nnz else 1.0
 
 
 def _best(score: np.ndarray, top: int) -> np.ndarray:

@@ -20,7 +20,7 @@ def decayed_matrix(
     """Sums every pair's weights, each halved per `half_life_days` of age.
 
     `users`, `items` i32[m] row numbers, `ts` f64[m] epoch seconds, `weight` f32[m].
-    Returns CSR f32 of `shape` (users, items) with sorted indices; pairs whose sum isn't positive are left out.
+    Returns CSR f32 of `shape` (users, items), indices sorted; pairs whose sum isn't positive are left out.
     An infinite half-life counts without decay. Events after `now` count as if they were at `now`.
     """
     age = np.maximum(now - ts, 0.0) / DAY
@@ -33,7 +33,7 @@ def decayed_matrix(
 
 
 def keep_heaviest(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:
-    """Keeps the `most` largest values of each row (ties: the lower column), so that a row's cost is bounded."""
+    """Keeps the `most` largest values of each row (ties: the lower column), to bound a row's cost."""
     lengths = np.diff(matrix.indptr)
     if lengths.size == 0 or lengths.max() <= most:
         return matrix

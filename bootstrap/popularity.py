@@ -1,7 +1,7 @@
 """How much each item sells, lately and again: columns for the ranker and lists for the channel.
 
-Everything counts backwards from `as_of`, the moment that ages in features are measured from; events after it are
-ignored, so a caller that passes an earlier `as_of` gets what would have been known then.
+Everything counts backwards from `as_of`, the moment that ages in features are measured from. Events after it
+are ignored, so a caller that passes an earlier `as_of` gets what would have been known then.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def popularity_columns(
       `buyers_<w>d` f32: distinct users in the last w days
     - `new_buyers_<w>d` f32: users whose first interaction with the item lies in the last w days
     - `first_seen`, `last_seen` f64: epoch seconds, NaN for an item never seen
-    - `repeat_share` f32: share of the item's users who came back for it on a later day, shrunk to the mean of all
-      items by 5 users
+    - `repeat_share` f32: share of the item's users who came back for it on a later day, shrunk to the mean of
+      all items by 5 users
     - `repurchase_days` f32: mean gap between one user's days with the item; NaN where nobody returned
     """
     known = ts <= as_of
@@ -64,11 +64,11 @@ def popularity_lists(
     n_groups: int = 0,
     prior: float = 200.0,
 ) -> sp.csr_matrix:
-    """Recently popular items: CSR f32 ((1 + n_groups) x n_items), each row in descending score, `top` at most.
+    """Recently popular items: CSR f32 ((1 + n_groups) x n_items), a row in descending score, `top` at most.
 
-    Row 0 is everyone; row 1 + g is group g of `groups` i32[m] (each event's group, -1 for none). A score is a share
-    of decayed interactions; a group's is shrunk to everyone's with the weight of `prior` decayed interactions,
-    so that a small group differs from everyone only where it has evidence.
+    Row 0 is everyone; row 1 + g is group g of `groups` i32[m] (each event's group, -1 for none). A score is a
+    share of decayed interactions; a group's is shrunk to everyone's with the weight of `prior` decayed
+    interactions, so that a small group differs from everyone only where it has evidence.
     """
     known = ts <= as_of
     weight = np.exp2(-(as_of - ts) / DAY / half_life_days) * known
@@ -99,9 +99,7 @@ def _distinct(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
     return np.unique(users.astype(np.int64) * n_items + items)
 
 
-def _first_times(
-    users: np.ndarray, items: np.ndarray, ts: np.ndarray, n_items: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _first_times(users: np.ndarray, items: np.ndarray, ts: np.ndarray, n_items: int) -> tuple[np.ndarray, np.ndarray]:
     """Item and time of each distinct pair's first interaction."""
     pair = users.astype(np.int64) * n_items + items
     order = np.lexsort((ts, pair))

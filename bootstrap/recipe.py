@@ -127,25 +127,25 @@ def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
         "item.trend_30_180": {"ratio": ["item.sold_30d", "item.sold_180d"]},
         "item.age_first": {"age_days": ["item.first_seen"]},
         "item.age_last": {"age_days": ["item.last_seen"]},
-        "cross.affinity": {"dot": ["user.embedding", "item.embedding"]},
-        "cross.length": {"history_length": [HISTORY]},
-        "cross.idle_days": {"history_idle_days": [HISTORY]},
-        "cross.variety": {"history_variety": [HISTORY]},
-        "cross.count": {"history_count": [HISTORY]},
-        "cross.days": {"history_days": [HISTORY]},
-        "cross.last_days": {"history_last_days": [HISTORY]},
-        "cross.frequency_7d": {"history_frequency": [HISTORY, 7.0]},
-        "cross.frequency_30d": {"history_frequency": [HISTORY, 30.0]},
-        "cross.frequency_120d": {"history_frequency": [HISTORY, 120.0]},
-        "cross.gap_days": {"history_gap_days": [HISTORY]},
-        "cross.due": {"history_due": [HISTORY, "item.repurchase_days"]},
+        "item.affinity": {"dot": ["user.embedding", "item.embedding"]},
+        "item.history_length": {"history_length": [HISTORY]},
+        "item.history_idle_days": {"history_idle_days": [HISTORY]},
+        "item.history_variety": {"history_variety": [HISTORY]},
+        "item.own_count": {"history_count": [HISTORY]},
+        "item.own_days": {"history_days": [HISTORY]},
+        "item.own_last_days": {"history_last_days": [HISTORY]},
+        "item.own_frequency_7d": {"history_frequency": [HISTORY, 7.0]},
+        "item.own_frequency_30d": {"history_frequency": [HISTORY, 30.0]},
+        "item.own_frequency_120d": {"history_frequency": [HISTORY, 120.0]},
+        "item.own_gap_days": {"history_gap_days": [HISTORY]},
+        "item.own_due": {"history_due": [HISTORY, "item.repurchase_days"]},
     }
     if found.titled:
-        made["cross.title_similarity"] = {"history_similarity": [RECENT, "item.title_vector"]}
-        made["cross.title_nearest"] = {"history_nearest": [RECENT, "item.title_vector"]}
+        made["item.title_similarity"] = {"history_similarity": [RECENT, "item.title_vector"]}
+        made["item.title_nearest"] = {"history_nearest": [RECENT, "item.title_vector"]}
     for code in found.codes:
-        made[f"cross.{code}_share"] = {"history_share": [HISTORY, f"item.{code}"]}
-        made[f"cross.{code}_days"] = {"history_code_days": [HISTORY, f"item.{code}"]}
+        made[f"item.{code}_share"] = {"history_share": [HISTORY, f"item.{code}"]}
+        made[f"item.{code}_days"] = {"history_code_days": [HISTORY, f"item.{code}"]}
     return made
 
 
@@ -176,11 +176,11 @@ def features(scene: Scene, found: Found) -> tuple[str, ...]:
     """What the scene's ranker reads, in the order of its input."""
     names = [f"channel.{step.name}.{column}" for step in scene.recall for column in ("score", "rank")]
     names += [f"item.{name}" for name in _ITEM]
-    names += ["cross.affinity", "cross.length", "cross.idle_days", "cross.variety"]
+    names += ["item.affinity", "item.history_length", "item.history_idle_days", "item.history_variety"]
     if found.titled:
-        names += ["cross.title_similarity", "cross.title_nearest"]
+        names += ["item.title_similarity", "item.title_nearest"]
     for code in found.codes:
-        names += [f"cross.{code}_share", f"cross.{code}_days"]
+        names += [f"item.{code}_share", f"item.{code}_days"]
     if any(step.use == "repeat" for step in scene.recall):
-        names += [f"cross.{name}" for name in _OWN]
+        names += [f"item.own_{name}" for name in _OWN]
     return tuple(names)

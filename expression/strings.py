@@ -41,6 +41,9 @@ class Vocabulary:
         np.cumsum([len(text) for text in distinct], out=offsets[1:])
         return cls(offsets, np.frombuffer(b"".join(distinct), dtype=np.uint8))
 
+    def __reduce__(self) -> tuple[type[Vocabulary], tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+        return Vocabulary, (self.offsets, self.blob)
+
     def __len__(self) -> int:
         return len(self._starts) - 1
 

@@ -55,10 +55,18 @@ class Manifest:
             raise ManifestError(f"{path}: there is no manifest. Expected a release folder.") from None
         except ValueError as error:
             raise ManifestError(f"{path}: not JSON ({error}).") from None
+        if not isinstance(document, dict):
+            raise ManifestError(f"{path}: not an object. Expected the manifest of a release.")
         if document.get("version") != FORMAT:
             raise ManifestError(f"{path}: format {document.get('version')!r}. Expected {FORMAT}.")
         if document.get("tags") != tag_contract():
             raise ManifestError(f"{path}: key tags {document.get('tags')!r}. Expected {tag_contract()!r}.")
+        lacking = [name for name in (*SECTIONS, "release", "as_of", "about") if name not in document]
+        if lacking:
+            raise ManifestError(f"{path}: there is no {lacking[0]!r} in it. Expected {', '.join(SECTIONS)}.")
+        lost = {"item", "user"} - document["entities"].keys()
+        if lost:
+            raise ManifestError(f"{path}: there are no ids of {min(lost)}s. Expected both item and user.")
         if verify:
             for section in SECTIONS:
                 for entry in document[section].values():

@@ -30,7 +30,10 @@ def load_view(manifest: Manifest, entity: str, view: str, fields: Mapping[str, F
     entry = manifest.views.get(view)
     if entry is None:
         raise ManifestError(f"Release {manifest.release} has no view {view!r}. It has {', '.join(manifest.views)}.")
+    if entry["entity"] != entity:
+        raise ManifestError(f"Release {manifest.release}: view {view!r} is of {entry['entity']}s. Expected {entity}s.")
     columns: dict[str, Column] = {}
+    rows = manifest.entities[entity]["n"]
     for name, spec in fields.items():
         held = entry["fields"].get(name)
         if held is None:
@@ -39,7 +42,12 @@ def load_view(manifest: Manifest, entity: str, view: str, fields: Mapping[str, F
             )
         if not _same_type(held, spec.type):
             raise ManifestError(f"Release {manifest.release}: {view}.{name} is {held}. Expected {spec.type}.")
-        columns[f"{entity}.{name}"] = filled(read_column(manifest, view, name), spec.default)
+        column = read_column(manifest, view, name)
+        if len(column) != rows:
+            raise ManifestError(
+                f"Release {manifest.release}: {view}.{name} has {len(column)} rows. The {entity} table has {rows}."
+            )
+        columns[f"{entity}.{name}"] = filled(column, spec.default)
     return columns
 
 

@@ -1,7 +1,7 @@
 """The named transforms of `derived:` features: pure functions that training and serving share.
 
-Each takes what its parameters' kinds say for n candidate rows, and returns f32[n]. NaN means missing, in and out.
-None loops over candidates in Python. `TRANSFORMS` is the fixed table that configuration is checked against.
+Each takes what its parameters' kinds say for n candidate rows, and returns f32[n]. NaN means missing, in and
+out. None loops over candidates in Python. `TRANSFORMS` is the fixed table that configuration is checked against.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = NDArray[np.int32]
 
 
 class ParameterKind(StrEnum):
-    """What a transform's parameter takes. Configuration gives all but `ROWS` and `NOW`, which the request gives."""
+    """What a parameter takes. Configuration gives all but `ROWS` and `NOW`, which the request gives."""
 
     ROWS = "rows"
     """i32[n] candidate rows."""
@@ -48,9 +48,9 @@ class ParameterKind(StrEnum):
 
 @dataclass(frozen=True)
 class Transform:
-    """A function with its parameters in order; a parameter in `defaults` may be left out of the configuration."""
+    """A function with its parameters in order; one that has a default may be left out of the configuration."""
 
-    apply: Callable[..., F32]
+    apply: Callable[..., Any]
     parameters: Mapping[str, ParameterKind]
     defaults: Mapping[str, Any]
 
@@ -58,14 +58,15 @@ class Transform:
 def ratio(numerator: F32, denominator: F32) -> F32:
     """numerator / denominator; NaN where the denominator is 0. O(n)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.asarray(numerator, np.float32) / np.asarray(denominator, np.float32)
+        share: F32 = np.divide(numerator, denominator, dtype=np.float32, casting="same_kind")
     share[~np.isfinite(share)] = np.nan
     return share
 
 
 def log1p(x: F32) -> F32:
     """log(1 + x), negative values as 0. O(n)."""
-    return np.log1p(np.maximum(np.asarray(x, np.float32), 0.0))
+    logarithm: F32 = np.log1p(np.maximum(np.asarray(x, np.float32), np.float32(0)))
+    return logarithm
 
 
 def age_days(now: float, time: NDArray[np.float64]) -> F32:
@@ -100,7 +101,7 @@ def history_nearest(rows: Rows, history: HistoryDigest, vectors: F32, last: int 
     at[at == recent.size] = 0
     own = np.flatnonzero(recent.take(at) == rows)
     near[own, at[own]] = -np.inf
-    best = near.max(axis=1)
+    best: F32 = near.max(axis=1)
     best[np.isneginf(best)] = np.nan
     return best
 
@@ -135,7 +136,7 @@ def history_code_days(rows: Rows, history: HistoryDigest, codes: NDArray[np.int3
 
 
 def history_ratio(rows: Rows, history: HistoryDigest, values: F32, last: int = 50) -> F32:
-    """Each item's value over the mean of the last events' items, such as a price over the usual one. O(n + last)."""
+    """Each item's value over the mean of the last events' items: a price over the usual one. O(n + last)."""
     recent = np.asarray(values.take(history.history.last(int(last)).rows), np.float32)
     recent = recent[np.isfinite(recent)]
     mean = float(recent.mean()) if recent.size else 0.0
@@ -214,7 +215,7 @@ def _missing(n: int) -> F32:
     return np.full(n, np.nan, np.float32)
 
 
-def _transform(apply: Callable[..., F32], *kinds: str, **defaults: Any) -> Transform:
+def _transform(apply: Callable[..., Any], *kinds: str, **defaults: Any) -> Transform:
     names = apply.__code__.co_varnames[: apply.__code__.co_argcount]
     parameters = {name: ParameterKind(kind) for name, kind in zip(names, kinds, strict=True)}
     return Transform(apply, MappingProxyType(parameters), MappingProxyType(defaults))

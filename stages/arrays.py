@@ -13,10 +13,17 @@ def descending(score: F32) -> Index:
 
 
 def best(score: F32, keep: int) -> Index:
-    """Positions of the `keep` highest scores, best first; ties by position. O(n + keep log keep) when it cuts."""
+    """Positions of the `keep` highest scores, best first; ties by position, NaN last.
+
+    O(n + keep log keep) when it cuts.
+    """
     if keep >= len(score):
         return descending(score)
+    if keep <= 0:
+        return np.empty(0, np.intp)
     cut = np.partition(-score, keep - 1)[keep - 1]
+    if cut != cut:  # the cut falls among NaN, which no comparison finds
+        return descending(score)[:keep]
     above = np.flatnonzero(-score < cut)
     level = np.flatnonzero(-score == cut)[: keep - len(above)]
     chosen = np.concatenate([above, level])

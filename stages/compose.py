@@ -7,6 +7,7 @@ configuration names, here and once; a request only picks.
 from __future__ import annotations
 
 import itertools
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from stages.scene import Param, SceneConfig, StepConfig
 from stages.types import ColumnName, Model, Scalar, Table, VectorIndex
 
 MAX_VARIANTS = 32
+MAX_CHANNELS = 63  # a bit each in u64, and one for the fallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
 
     ReleaseError names the step and what the release lacks.
     """
+    if len(scene.recall) > MAX_CHANNELS:
+        raise ReleaseError(f"{scene.name}: {len(scene.recall)} channels. Expected at most {MAX_CHANNELS}.")
     built = {step.name: _step(step, resources, values) for step in scene.steps}
     ordering = [step for step in (scene.pre_rank, scene.rank, *scene.re_rank) if step is not None]
     filters = tuple(built[step.name] for step in scene.filters)
@@ -76,14 +80,19 @@ def _live(needs: frozenset[str], resources: Resources) -> bool:
 def _step(config: StepConfig, resources: Resources, values: Mapping[str, Sequence[Scalar]]) -> Step:
     settings = settings_of(config.component)
     reads = _parameters(config, settings)
+    count = math.prod(len(set(values[name])) for name in reads)
+    if count > MAX_VARIANTS:
+        raise ReleaseError(f"{config.name}: {count} variants of one step. Expected at most {MAX_VARIANTS}.")
     variants: dict[tuple[Scalar, ...], Variant] = {}
     for choice in itertools.product(*(values[name] for name in reads)):
         params = dict(zip(reads, choice, strict=True))
         keep = params[config.keep.name] if isinstance(config.keep, Param) else config.keep
-        variants[choice] = Variant(_component(config, settings, resources, params), None if keep is None else int(keep))
-    if len(variants) > MAX_VARIANTS:
-        raise ReleaseError(f"{config.name}: {len(variants)} variants of one step. Expected at most {MAX_VARIANTS}.")
-    when = None if config.when is None else compile_expression(config.when, resources.schema)
+        variants[choice] = Variant(
+            _component(config, settings, resources, params),
+            keep=None if keep is None else int(keep),
+            when=None if config.when is None else compile_expression(config.when, resources.schema, params),
+        )
+    needs = frozenset().union(*(v.needs for v in variants.values()))
     return Step(
         role=config.role,
         name=config.name,
@@ -91,8 +100,8 @@ def _step(config: StepConfig, resources: Resources, values: Mapping[str, Sequenc
         reads=reads,
         cap=config.cap,
         on_fail=config.on_fail or POLICIES[config.role][0],
-        when=when,
         at_least=config.at_least or 0,
+        behind=frozenset().union(*(resources.reads.get(name, ()) for name in needs)),
     )
 
 
@@ -100,6 +109,8 @@ def _parameters(config: StepConfig, settings: Sequence[Setting]) -> tuple[str, .
     names: set[str] = set()
     if isinstance(config.keep, Param):
         names.add(config.keep.name)
+    if config.when is not None:
+        names |= parameters_of(config.when)
     for setting in settings:
         value = config.settings.get(setting.name)
         if isinstance(value, Param):
@@ -117,13 +128,18 @@ def _component(
         if setting.name in config.settings:
             value = config.settings[setting.name]
             value = params[value.name] if isinstance(value, Param) else value
-            given[setting.attribute] = _resolve(config, setting, value, resources, params)
+            given[setting.attribute] = _resolve(config, setting, value, resources, params, _heads(given))
     _check_spaces(config, given, resources)
     return config.component(**given)
 
 
 def _resolve(
-    config: StepConfig, setting: Setting, value: Any, resources: Resources, params: Mapping[str, Scalar]
+    config: StepConfig,
+    setting: Setting,
+    value: Any,
+    resources: Resources,
+    params: Mapping[str, Scalar],
+    heads: Mapping[str, str],
 ) -> Any:
     kind = _referred(setting.type)
     if kind is not None:
@@ -135,7 +151,7 @@ def _resolve(
         return _named(*_at(found, kind, config), value)
     expected = _expression_type(setting.type)
     if expected is not None and isinstance(value, str):
-        return compile_expression(value, {**resources.schema, **_heads(config, resources)}, params)
+        return compile_expression(value, {**resources.schema, **heads}, params)
     plain = _without_none(setting.type)
     if plain is ColumnName:
         return ColumnName(value)
@@ -154,9 +170,9 @@ def _named(kind: str, held: Mapping[str, Any], name: str) -> Any:
     return held[name]
 
 
-def _heads(config: StepConfig, resources: Resources) -> dict[str, str]:
-    model = resources.models.get(str(config.settings.get("model")))
-    return {} if model is None else dict.fromkeys(model.heads, "f32")
+def _heads(given: Mapping[str, Any]) -> dict[str, str]:
+    """The heads of a model among the settings resolved so far: names that an expression after it may read."""
+    return {head: "f32" for value in given.values() if isinstance(value, Model) for head in value.heads}
 
 
 def _check_spaces(config: StepConfig, given: Mapping[str, Any], resources: Resources) -> None:

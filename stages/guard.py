@@ -22,7 +22,7 @@ import numpy as np
 
 from features.errors import StoreError
 from stages.errors import InvalidOutput
-from stages.types import Hits, Index, Mask
+from stages.types import NO_HITS, Hits, Index, Mask
 
 logger = logging.getLogger("recserve.stages")
 
@@ -95,16 +95,24 @@ def store_reason(reason: str) -> str:
     return f"store_{reason}"
 
 
-def check_hits(hits: Any) -> Hits:
-    """A channel's result, or InvalidOutput: rows and scores of one length, finite scores, no row twice."""
+def check_hits(hits: Any, items: int) -> Hits:
+    """A channel's result, or InvalidOutput: rows and scores of one length, rows below `items`.
+
+    Unknown rows (-1), scores that are not finite and a row's further places are dropped, not refused.
+    """
     if not isinstance(hits, Hits):
         raise InvalidOutput(f"a channel returned {type(hits).__name__}. Expected Hits.")
-    rows = np.asarray(hits.rows, np.int32)
+    rows = np.asarray(hits.rows)
     scores = np.asarray(hits.scores, np.float32)
     if rows.ndim != 1 or rows.shape != scores.shape:
         raise InvalidOutput(
             f"a channel returned rows {rows.shape} and scores {scores.shape}. Expected two of one length."
         )
+    if not len(rows):
+        return NO_HITS
+    if rows.dtype.kind not in "iu" or int(rows.max()) >= items:
+        raise InvalidOutput(f"a channel returned {_shape(rows)} up to {rows.max()}. Expected rows below {items}.")
+    rows = rows.astype(np.int32, copy=False)
     usable = (rows >= 0) & np.isfinite(scores)
     if not usable.all():
         rows, scores = rows[usable], scores[usable]

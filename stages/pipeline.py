@@ -13,6 +13,7 @@ import numpy as np
 
 from features.reader import UserColumns
 from stages.columns import Columns, Derived, concatenated
+from stages.errors import StepFailed
 from stages.explain import trace_of
 from stages.guard import Outcome, Record, check_hits, reason_of, store_reason
 from stages.merge import merge
@@ -56,6 +57,9 @@ class ItemFetcher(Protocol):
 
 class ItemIds(Protocol):
     """The release's item table."""
+
+    def __len__(self) -> int:
+        """How many items the release has."""
 
     def rows(self, ids: Sequence[str]) -> Rows:
         """Rows, -1 for unknown ids."""
@@ -119,7 +123,7 @@ class Pipeline:
         excluded = self.release.items.rows(request.exclude) if request.exclude else _NO_ROWS
         view = View(request, params, columns, max(self.release.as_of, newest), excluded)
         watch = Watch() if request.debug else None
-        return Job(view, request.size, frozenset(failed), failed, deadline, self.clock, watch)
+        return Job(view, request.size, frozenset(failed), failed, deadline, self.clock, watch, len(self.release.items))
 
     async def _candidates(self, plan: ScenePlan, job: Job, outcome: Outcome) -> Candidates:
         sources = Columns(job.view, self.release.resident, self.release.derived)
@@ -142,16 +146,22 @@ class Pipeline:
     async def _recall(self, steps: Sequence[Step], job: Job) -> list[Hits]:
         """All channels. Those that wait start first, so that their I/O overlaps the in-memory ones."""
         chosen = [step for step in steps if step.applies(job.view)]
-        waiting = {s.name: asyncio.create_task(_timed(s, job)) for s in chosen if s.waits and not job.failed_read(s)}
+        starts = [] if self.clock() >= job.deadline else [s for s in chosen if s.waits and not job.failed_read(s)]
+        waiting = {s.name: asyncio.create_task(_timed(s, job)) for s in starts}
         found: dict[str, Hits] = {}
-        for step in chosen:
-            if not step.waits or job.failed_read(step):
-                late = self.clock() >= job.deadline
-                found[step.name] = (
-                    finish_recall(step, job, NO_HITS, "deadline", 0.0) if late else recall_in_place(step, job)
-                )
-        if waiting:
+        try:
+            if waiting:
+                await asyncio.sleep(0)  # a task starts when the loop turns: its I/O leaves before the work in place
+            for step in chosen:
+                if step.name not in waiting:
+                    late = self.clock() >= job.deadline
+                    found[step.name] = (
+                        finish_recall(step, job, NO_HITS, "deadline", 0.0) if late else recall_in_place(step, job)
+                    )
             await self._collect(chosen, waiting, job, found)
+        finally:
+            for task in waiting.values():
+                task.cancel()  # a late channel has no effect afterwards
         return [found.get(step.name, NO_HITS) for step in steps]
 
     async def _collect(
@@ -162,23 +172,19 @@ class Pipeline:
         found: dict[str, Hits],
     ) -> None:
         started = self.clock()
-        try:
-            for step in steps:
-                task = waiting.get(step.name)
-                if task is None:
-                    continue
-                ends = job.deadline if step.cap is None else min(job.deadline, started + step.cap)
-                await asyncio.wait([task], timeout=max(ends - self.clock(), 0.0))
-                found[step.name] = self._outcome_of(step, task, job, self.clock() - started)
-        finally:
-            for task in waiting.values():
-                task.cancel()  # a late channel has no effect afterwards
+        for step in steps:
+            task = waiting.get(step.name)
+            if task is None:
+                continue
+            ends = job.deadline if step.cap is None else min(job.deadline, started + step.cap)
+            await asyncio.wait([task], timeout=max(ends - self.clock(), 0.0))
+            found[step.name] = self._outcome_of(step, task, job, self.clock() - started)
 
     @staticmethod
     def _outcome_of(step: Step, task: asyncio.Task[tuple[Hits, float]], job: Job, waited: float) -> Hits:
         if not task.done():
             return finish_recall(step, job, NO_HITS, "timeout", waited)
-        error = task.exception()
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
             return finish_recall(step, job, NO_HITS, reason_of(step.name, error), waited)
         hits, seconds = task.result()
@@ -223,7 +229,7 @@ class Pipeline:
         started = perf_counter()
         extra = self._fallback(plan, batch, job)
         rows = np.concatenate([batch.rows, extra])
-        carried = self._carried(plan, batch, len(extra))
+        carried = self._carried(batch, plan, len(extra))
         filler = np.uint64(1 << len(plan.channels))
         listed = Candidates(
             rows,
@@ -235,16 +241,17 @@ class Pipeline:
         job.records.append((Record("fill", perf_counter() - started, len(batch), len(listed)), ()))
         return listed, None if len(listed) >= size else "catalogue_exhausted"
 
-    def _carried(self, plan: ScenePlan, batch: Candidates, extra: int) -> dict[str, Column]:
-        """Fetched columns that the answer returns, with what an outage leaves for items that were not fetched."""
-        names = [name for name in plan.returned if name in plan.live]
+    def _carried(self, batch: Candidates, plan: ScenePlan, extra: int) -> dict[str, Column]:
+        """Fetched columns (what the answer returns may be derived from them), absent for items not fetched."""
+        names = sorted(plan.live)
         absent = self.item_fetcher.absent(names, extra)
         return {name: concatenated(batch[name], absent[name]) for name in names}
 
     def _fallback(self, plan: ScenePlan, batch: Candidates, job: Job) -> Rows:
         if plan.fallback is None:
             return _NO_ROWS
-        group = -1 if plan.group is None else plan.fallback.group(str(job.view.get(plan.group)))
+        name = None if plan.group is None else job.view.get(plan.group)
+        group = -1 if name is None else plan.fallback.group(str(name))
         if group < 0:
             group = max(plan.fallback.group("all"), 0)
         rows, _ = plan.fallback.slice(group)
@@ -254,7 +261,10 @@ class Pipeline:
         n = len(rows)
         sources = Columns(job.view, self.release.resident, self.release.derived)
         offered = Candidates(rows, np.zeros(n, np.float32), np.zeros(n, np.uint64), {}, sources)
-        return run_filters(plan.filters, offered, memory).rows[: job.size - len(batch)]
+        try:
+            return run_filters(plan.filters, offered, memory).rows[: job.size - len(batch)]
+        except StepFailed:
+            return _NO_ROWS  # a filter that must not fail can't vouch for these; the answer stands without them
 
     @staticmethod
     def _flush(job: Job, outcome: Outcome) -> None:
@@ -299,7 +309,7 @@ class Pipeline:
 async def _timed(step: Step, job: Job) -> tuple[Hits, float]:
     started = perf_counter()
     component = cast(Recaller, step.pick(job.view.params).component)
-    return check_hits(await component.recall(job.view)), perf_counter() - started
+    return check_hits(await component.recall(job.view), job.items), perf_counter() - started
 
 
 def _on_pool(steps: Sequence[Step], batch: Candidates, job: Job, asked: float) -> tuple[Candidates, float]:

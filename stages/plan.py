@@ -13,10 +13,20 @@ from stages.types import Component, Recaller, Scalar, Table, View
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A step's component for one choice of its parameters, and how many candidates the step keeps."""
+    """A step's component for one choice of its parameters, how many candidates it keeps, and when it runs at all."""
 
     component: Component
     keep: int | None = None
+    when: Expression | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Columns that the component and `when` read."""
+        return self.component.needs | (self.when.names if self.when is not None else frozenset())
+
+    def applies(self, view: View) -> bool:
+        """Whether `when` holds for this request."""
+        return self.when is None or bool(self.when({name: view.get(name) for name in self.when.names}))
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,8 @@ class Step:
     """One step of a scene under the guard.
 
     `reads` names the experiment parameters it depends on; `variants` has an entry for every combination of
-    their values that the configuration names: a request picks one, it never builds one.
+    their values that the configuration names: a request picks one, it never builds one. `behind`: the stored
+    columns behind the derived ones it reads, so that a lost one is known to concern this step.
     """
 
     role: str
@@ -33,22 +44,21 @@ class Step:
     reads: tuple[str, ...] = ()
     cap: float | None = None
     on_fail: str = "fail"
-    when: Expression | None = None
     at_least: int = 0
+    behind: frozenset[str] = frozenset()
 
     def pick(self, params: Mapping[str, Scalar]) -> Variant:
         """The variant for a request's parameters."""
         return self.variants[tuple([params[name] for name in self.reads])]
 
     def applies(self, view: View) -> bool:
-        """Whether the step's `when` holds for this request."""
-        return self.when is None or bool(self.when(view.columns))
+        """Whether the picked variant runs for this request."""
+        return self.pick(view.params).applies(view)
 
     @cached_property
     def needs(self) -> frozenset[str]:
-        """Columns that any variant reads."""
-        names = frozenset().union(*(v.component.needs for v in self.variants.values()))
-        return names | (self.when.names if self.when is not None else frozenset())
+        """Columns that any variant reads, and the stored ones behind derived ones."""
+        return self.behind.union(*(v.needs for v in self.variants.values()))
 
     @cached_property
     def waits(self) -> bool:

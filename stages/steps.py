@@ -47,6 +47,7 @@ class Job:
     deadline: float
     clock: Callable[[], float]
     watch: Watch | None
+    items: int
     records: list[tuple[Record, Sequence[str]]] = field(default_factory=list)
 
     def failed_read(self, step: Step) -> str | None:
@@ -61,7 +62,7 @@ def recall_in_place(step: Step, job: Job) -> Hits:
     hits, reason = NO_HITS, job.failed_read(step)
     if reason is None:
         try:
-            hits = check_hits(cast(Recaller, step.pick(job.view.params).component).recall(job.view))
+            hits = check_hits(cast(Recaller, step.pick(job.view.params).component).recall(job.view), job.items)
         except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
             reason = reason_of(step.name, error)
     return finish_recall(step, job, hits, reason, perf_counter() - started)
@@ -100,13 +101,14 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
     left = n
     for step in steps:
         started = perf_counter()
-        mask, reason = _mask(step, batch, job)
+        applies = step.applies(job.view)
+        mask, reason = _mask(step, batch, job) if applies else (np.ones(n, np.bool_), None)
         if job.watch is not None:
             job.watch.masks[step.name] = (batch, mask)
         kept &= mask
         now_left = int(np.count_nonzero(kept))
         record = Record(step.name, perf_counter() - started, left, now_left, reason)
-        job.records.append((record, step.reads))
+        job.records.append((record, step.reads if applies else ()))
         left = now_left
     out = batch if left == n else batch.take(np.flatnonzero(kept))
     if job.watch is not None:
@@ -115,8 +117,6 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
 
 
 def _mask(step: Step, batch: Candidates, job: Job) -> tuple[Mask, str | None]:
-    if not step.applies(job.view):
-        return np.ones(len(batch), np.bool_), None
     reason = job.failed_read(step) or _late(job)
     if reason is None:
         try:
@@ -137,7 +137,8 @@ def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
     started = perf_counter()
     variant = step.pick(job.view.params)
     scored, out, reason = batch, batch, None
-    if len(batch) and step.applies(job.view):
+    ran = len(batch) > 0 and step.applies(job.view)
+    if ran:
         reason = _late(job)
         if reason is None:
             try:
@@ -148,8 +149,9 @@ def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
             raise StepFailed(step.name, reason)
     if variant.keep is not None and len(out) > variant.keep:
         out = out.take(np.arange(variant.keep))
+        ran = True  # what it keeps may be the parameter, so this counts as reading it
     record = Record(step.name, perf_counter() - started, len(batch), len(out), reason)
-    job.records.append((record, step.reads))
+    job.records.append((record, step.reads if ran else ()))
     if job.watch is not None:
         job.watch.seen.append((step.name, scored, out))
     return out

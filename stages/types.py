@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +141,7 @@ class Candidates:
             if own is None:
                 value = self._sources.column(name, self)
             else:
-                value = own if self._position is None else own.take(self._position)
+                value = own if self._position is None else _gathered(own, self._position)
             self._memo[name] = value
         return value
 
@@ -176,6 +176,13 @@ class Candidates:
         """The same candidates with further columns over these rows (what a segment fetched)."""
         base = {name: self[name] for name in self._base}
         return Candidates(self.rows, self.score, self.source, {**base, **columns}, self._sources)
+
+
+def _gathered(column: Column, position: Index) -> Column:
+    if isinstance(column, Strings):
+        return column.take(position)
+    gathered: np.ndarray[Any, Any] = column.take(position, axis=0)
+    return gathered
 
 
 class _ColumnsOf(Mapping[str, Any]):
@@ -305,6 +312,7 @@ class Table(Protocol):
         """Rows and scores of several groups end to end, and each group's length."""
 
 
+@runtime_checkable
 class Model(Protocol):
     """A loaded ranking model."""
 

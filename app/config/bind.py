@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from app.config.findings import Findings
 from app.config.problems import Path, choices, suggestion
-from app.config.quantities import Bytes, QuantityError, seconds, size
+from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size
 from app.config.shapes import Range
 from app.config.yaml_nodes import INVALID
 from stages.registry import Duration, Ref
@@ -39,6 +39,17 @@ class Key:
     def required(self) -> bool:
         """Whether the key must be given."""
         return self.default is dataclasses.MISSING
+
+
+class Refused(str):
+    """Holds the place of a text that was refused in a list."""
+
+    __slots__ = ()
+
+
+def entries(names: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The usable entries of a list with their places."""
+    return ((place, name) for place, name in enumerate(names) if not isinstance(name, Refused))
 
 
 @cache
@@ -75,7 +86,11 @@ def described(tp: Any) -> str:
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         bounds = next((extra for extra in args[1:] if isinstance(extra, Range)), None)
-        return described(args[0]) + (f" from {bounds.low:g} to {bounds.high:g}" if bounds else "")
+        if bounds is None:
+            return described(args[0])
+        if args[0] is Duration:
+            return f"a duration from {duration_text(bounds.low)} to {duration_text(bounds.high)}"
+        return f"{described(args[0])} from {bounds.low:g} to {bounds.high:g}"
     if origin is Literal:
         return choices(map(str, args))
     if origin in (Union, types.UnionType):
@@ -87,10 +102,17 @@ def described(tp: Any) -> str:
         return "a name"
     simple = {int: "an integer", float: "a number", bool: "true or false", str: "text", Any: "a value"}
     simple |= {Duration: "a duration such as 90s or 30d", Bytes: "a size such as 64MiB"}
-    simple[ColumnName] = "a column such as item.price"
+    simple[ColumnName] = "a column such as user.age or item.price"
     if tp in simple:
         return simple[tp]
     return "a mapping" if origin is not None or dataclasses.is_dataclass(tp) else "text"
+
+
+def _instead(key: Key) -> Any:
+    """What stands in for a missing or refused value: for a version the one there is, so that checks go on."""
+    core = get_args(key.type)[0] if get_origin(key.type) is Annotated else key.type
+    only = get_args(core) if get_origin(core) is Literal else ()
+    return only[0] if key.required and len(only) == 1 else key.default
 
 
 class Binder:
@@ -130,9 +152,9 @@ class Binder:
         for key in keys:
             if key.name in given:
                 bound = self.value(given[key.name], (*path, key.name), key.type)
-                bound = key.default if bound is INVALID else bound
+                bound = _instead(key) if bound is INVALID else bound
             else:
-                bound = key.default
+                bound = _instead(key)
                 if key.required:
                     self.findings.add(path, f"The key {key.name!r} is missing. Expected {described(key.type)}.")
             attributes[key.attribute] = bound
@@ -170,7 +192,8 @@ class Binder:
         bounds = next((extra for extra in get_args(tp)[1:] if isinstance(extra, Range)), None)
         if value is INVALID or bounds is None or value is None or bounds.low <= value <= bounds.high:
             return value
-        self.findings.add(path, f"{value:g} is out of range. Expected {described(tp)}.")
+        got = duration_text(value) if isinstance(value, Duration) else f"{value:g}"
+        self.findings.add(path, f"{got} is out of range. Expected {described(tp)}.")
         return INVALID
 
     def _quantity(self, value: Any, path: Path, read: Callable[[object], Any]) -> Any:
@@ -207,7 +230,9 @@ class Binder:
             return self.wrong(value, path, described(tp))
         inner = args[0] if args else Any
         bound = [self.value(entry, (*path, index), inner) for index, entry in enumerate(value)]
-        return tuple(entry for entry in bound if entry is not INVALID)
+        # The places must stay: later checks name an entry by its index.
+        kept = (Refused() if entry is INVALID and inner is str else entry for entry in bound)
+        return tuple(entry for entry in kept if entry is not INVALID)
 
     def _mapping(self, value: Any, path: Path, inner: Any) -> Any:
         if not isinstance(value, dict):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from app.config.findings import Findings
-from app.config.model import Features, Models, Param, SceneConfig, Service
+from app.config.model import Features, Models, Service
 from app.config.params import DeclaredParam
 from app.config.problems import Path, suggestion
+from stages.scene import Param, SceneConfig
 from stages.types import Scalar
 
 HISTORY = "history"
@@ -84,7 +85,11 @@ def check_column(findings: Findings, catalog: Catalog, path: Path, name: str, co
     """The type of a column; None when there is none (reported, unless the reason is already)."""
     found = columns.get(name)
     if found is None and not catalog.silent(name):
-        findings.add(path, f"There is no column {name!r}. {suggestion(name, columns)}")
+        behaviour = name == ALL_HISTORY and name not in catalog.columns
+        prefix = name.partition(".")[0] + "."
+        alike = [known for known in columns if known.startswith(prefix)] or columns
+        fix = "Declare user.behaviour in features.yaml." if behaviour else suggestion(name, alike)
+        findings.add(path, f"There is no column {name!r}. {fix}")
     return found
 
 

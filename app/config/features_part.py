@@ -60,6 +60,8 @@ class FeaturesReader:
             view = self._view(entity, name, value, path)
             if view is not None:
                 views[name] = view
+            else:
+                self._note_fields(entity, value)
         return views
 
     def _note_fields(self, entity: Entity, value: Any) -> None:
@@ -71,7 +73,8 @@ class FeaturesReader:
         shape = self.binder.value(value, path, ViewShape)
         if shape is INVALID:
             return None
-        fields = self._fields(entity, name, shape.fields, path)
+        packed = shape.live is not None and shape.live.layout == "protobuf"
+        fields = self._fields(entity, name, shape.fields, path, packed)
         if (shape.release is None) == (shape.live is None):
             said = "neither" if shape.release is None else "both"
             if not ("live" in value or "release" in value) or said == "both":
@@ -88,7 +91,9 @@ class FeaturesReader:
             return ViewConfig(name, entity, "live", None, shape.live.key, shape.live.layout, cache, fields)
         return ViewConfig(name, entity, "release", shape.release, None, None, cache, fields)
 
-    def _fields(self, entity: Entity, view: str, declared: dict[str, Any], path: Path) -> dict[str, FieldConfig]:
+    def _fields(
+        self, entity: Entity, view: str, declared: dict[str, Any], path: Path, packed: bool
+    ) -> dict[str, FieldConfig]:
         fields: dict[str, FieldConfig] = {}
         if not declared:
             self._add((*path, "fields"), "The view has no fields. Expected name: type.")
@@ -105,11 +110,16 @@ class FeaturesReader:
                 )
             else:
                 try:
-                    fields[name] = field_config(name, text)
+                    fields[name] = self._stored(field_config(name, text), packed)
                     self.broken.discard(full)
                 except QuantityError as error:
                     self._add(where, str(error))
         return fields
+
+    def _stored(self, field: FieldConfig, packed: bool) -> FieldConfig:
+        if packed and not field.type.startswith("f32"):
+            raise QuantityError(f"A protobuf row holds f32 and f32[d], not {field.type}. Use the layout hash for it.")
+        return field
 
     def _behaviour(self, value: Any, stands: bool) -> BehaviourConfig | None:
         if not stands:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.config.bind import Binder
-from app.config.model import Role
 from app.config.problems import Path, choices, suggestion
 from app.config.yaml_nodes import INVALID
 from stages.registry import Registry
+from stages.scene import Role
 
 COMMON: Mapping[Role, tuple[str, ...]] = {
     "recall": ("use", "cap", "on_fail", "when", "at_least"),

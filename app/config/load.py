@@ -16,13 +16,15 @@ from app.config.catalog import schema_of as _schema_of
 from app.config.derived_part import check_derived
 from app.config.files import EXPERIMENTS, read_all, read_file, scene_files
 from app.config.findings import Findings, mentions_invalid
-from app.config.model import Config, SceneConfig, Service
+from app.config.model import Config, Service
 from app.config.params import declared_params
 from app.config.problems import ConfigError, Mark
 from app.config.problems import Path as DocumentPath
 from app.config.scene_part import SceneReader
 from app.config.yaml_nodes import INVALID
+from expression import ExpressionError, names_of
 from stages.registry import DuplicateComponentError, Registry, discover
+from stages.scene import SceneConfig
 
 Discover = Callable[[Iterable[str]], Registry]
 
@@ -55,7 +57,7 @@ def load_config(directory: Path, *, env: Mapping[str, str], registry: Discover =
     check_derived(findings, catalog)
     scenes = _scenes(findings, SceneReader(findings, catalog, components, complete))
     models_part.check_models(findings, catalog, _all_channels(findings))
-    experiments = _experiments(findings, service, document)
+    experiments = _experiments(findings, catalog, document)
     if findings.problems or experiments is None:
         raise ConfigError(findings.problems)
     documents = {name: found.value for name, found in findings.documents.items()}
@@ -124,6 +126,8 @@ def _blind(findings: Findings) -> tuple[str, ...]:
     for file, section, names in sources:
         if not findings.readable(file) or not isinstance(findings.raw(file, section), dict):
             prefixes += names
+    if len(scene_files(findings)) < sum(name.startswith("scenes/") for name in findings.documents):
+        prefixes.append("channel.")
     return tuple(prefixes)
 
 
@@ -160,7 +164,7 @@ def _all_channels(findings: Findings) -> Mapping[str, str]:
     return channel_columns(tuple(names))
 
 
-def _experiments(findings: Findings, service: Service, document: Any) -> Experiments | None:
+def _experiments(findings: Findings, catalog: Catalog, document: Any) -> Experiments | None:
     if not isinstance(document, dict):
         if document is not INVALID:
             Binder(findings).wrong(document, (EXPERIMENTS,), "a mapping with version, params and scenes")
@@ -168,12 +172,25 @@ def _experiments(findings: Findings, service: Service, document: Any) -> Experim
     if "version" not in document:
         findings.add((EXPERIMENTS,), "The key 'version' is missing. Expected 1.")
     names = [findings.raw(file, "scene") for file in scene_files(findings)]
-    context = {name: field.type for name, field in service.context.items()}
+    if catalog.silent("channel."):  # a scene can't be read: it may be any that is named here
+        names += document["scenes"] if isinstance(document.get("scenes"), dict) else []
+    context = {name: field.type for name, field in catalog.service.context.items()}
     experiments, problems = Experiments.compile(document, context, [name for name in names if isinstance(name, str)])
     for problem in problems:
-        if not mentions_invalid(_at(document, problem.path)):
+        if not mentions_invalid(_at(document, problem.path)) and not _silent(catalog, document, problem.path):
             findings.add((EXPERIMENTS, *problem.path), problem.message)
     return experiments
+
+
+def _silent(catalog: Catalog, document: Any, path: DocumentPath) -> bool:
+    """Whether a condition reads an attribute whose own declaration is reported."""
+    text = _at(document, path)
+    if path[-1:] != ("when",) or not isinstance(text, str):
+        return False
+    try:
+        return any(map(catalog.silent, names_of(text)))
+    except ExpressionError:
+        return False
 
 
 def _at(document: Any, path: DocumentPath) -> Any:

@@ -1,7 +1,7 @@
 """The parsed configuration: frozen, complete (defaults filled in), and free of YAML.
 
 Every reference in it has been checked against the other files; what a release must hold (artefacts,
-spaces, model signatures) is checked by the build.
+spaces, model signatures) is checked by the build. Scenes and steps are in `stages.scene`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,11 @@ from typing import Any, Literal
 
 from abtest import Experiments
 from app.config.problems import Mark, Path, Problem, spelled
-from stages.types import Component, Scalar
+from stages.scene import SceneConfig
+from stages.types import Scalar
 
 Entity = Literal["user", "item"]
 ViewKind = Literal["release", "live", "behaviour"]
-Role = Literal["recall", "filter", "pre_rank", "rank", "re_rank"]
-OnFail = Literal["skip", "keep_order", "default", "open", "closed", "fail"]
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """A setting written `$name`: the value comes from the experiment parameter of that name."""
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,60 +195,6 @@ class Models:
     indexes: Mapping[str, IndexConfig] = field(default_factory=dict)
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StepConfig:
-    """One step of a scene.
-
-    `name` is unique in the scene: `recall.vector`, `filters.seen`, `rank.model`, `re_rank.mmr`.
-    `settings` holds what YAML gave (and the implied `table`): checked values, Param for `$name`,
-    text for an Expression, a name for a Ref[T], tuples for lists. Absent ones have the component's default.
-    `cap` (seconds) and `on_fail` None: the role's default. `when`: text of a bool expression.
-    """
-
-    role: Role
-    name: str
-    component: type[Component]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    cap: float | None = None
-    on_fail: OnFail | None = None
-    when: str | None = None
-    at_least: int | None = None
-    keep: int | Param | None = None
-    path: Path = ()
-
-    @property
-    def label(self) -> str:
-        """The name without its role: the channel's name for a recall step."""
-        return self.name.split(".", 1)[1]
-
-
-@dataclass(frozen=True, slots=True)
-class SceneConfig:
-    """A scene. `budget` in seconds; `limit`: most candidates after the merge.
-
-    `group`: the column that picks the fallback table's group (None: the table's first group or `all`).
-    """
-
-    name: str
-    budget: float
-    recall: tuple[StepConfig, ...]
-    limit: int = 1000
-    filters: tuple[StepConfig, ...] = ()
-    pre_rank: StepConfig | None = None
-    rank: StepConfig | None = None
-    re_rank: tuple[StepConfig, ...] = ()
-    returned: tuple[str, ...] = ()
-    fallback: str | None = None
-    group: str | None = None
-    path: Path = ()
-
-    @property
-    def steps(self) -> tuple[StepConfig, ...]:
-        """Every step in the order of the funnel."""
-        single = tuple(step for step in (self.pre_rank, self.rank) if step is not None)
-        return (*self.recall, *self.filters, *single, *self.re_rank)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.config.bind import Binder
+from app.config.bind import Binder, entries
 from app.config.catalog import HISTORY, Catalog, check_column
 from app.config.findings import Findings
 from app.config.model import (
@@ -67,7 +67,8 @@ def _models(findings: Findings, shape: ModelsShape) -> dict[str, ModelConfig]:
             continue
         if not model.heads:
             findings.add((*path, "heads"), "No heads. Expected names such as [buy].")
-        for index, head in enumerate(model.heads):
+            continue
+        for index, head in entries(model.heads):
             if not NAME.fullmatch(head):
                 findings.add((*path, "heads", index), f"{head!r} isn't a head's name. Expected letters, digits and _.")
         found[name] = _model(name, model)
@@ -89,7 +90,7 @@ def check_models(findings: Findings, catalog: Catalog, channels: Mapping[str, st
     columns = {**catalog.columns, **channels}
     for model in catalog.models.models.values():
         path: Path = (FILE, "models", model.name)
-        for position, name in enumerate(model.features or ()):
+        for position, name in entries(model.features or ()):
             found = _check_input(findings, catalog, (*path, "features", position), name, columns)
             if found is not None and found.endswith("]"):
                 message = f"{name} is {found}. A feature is one number; give vectors to a model with 'inputs'."
@@ -128,7 +129,7 @@ def _check_inputs(
 ) -> None:
     for side, names in (("user", inputs.user), ("item", inputs.item)):
         _check_repeats(findings, (*path, side), names)
-        for position, name in enumerate(names):
+        for position, name in entries(names):
             where = (*path, side, position)
             found = _check_input(findings, catalog, where, name, columns)
             of_item = name.startswith(("item.", "channel."))
@@ -148,6 +149,6 @@ def _check_inputs(
 
 
 def _check_repeats(findings: Findings, path: Path, names: tuple[str, ...]) -> None:
-    for position, name in enumerate(names):
+    for position, name in entries(names):
         if name in names[:position]:
             findings.add((*path, position), f"{name} is there twice. Remove one.")

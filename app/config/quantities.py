@@ -43,7 +43,8 @@ def duration_text(value: float) -> str:
     for unit in ("d", "h", "m", "s"):
         if value >= UNITS[unit] and value % UNITS[unit] == 0:
             return f"{value / UNITS[unit]:.0f}{unit}"
-    return f"{value * 1000:.9g}ms"
+    number, unit = (value, "s") if value >= 1 else (value * 1000, "ms")
+    return f"{number:.9f}".rstrip("0").rstrip(".") + unit
 
 
 def size(value: object) -> Bytes:

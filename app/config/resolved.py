@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.model import Config, Param, SceneConfig, StepConfig
+from app.config.model import Config
 from app.config.problems import Path
 from app.config.quantities import duration_text
 from app.config.step_rules import params_of
 from app.config.yaml_scalars import SURPRISING, WORDS
 from stages.guard import POLICIES
 from stages.registry import Duration, settings_of
+from stages.scene import Param, SceneConfig, StepConfig
 
 PLAIN = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_.]*")
 KEYED = ("pre_rank", "rank", "re_rank")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.config.bind import Binder
+from app.config.bind import Binder, entries
 from app.config.catalog import Catalog, channel_columns, check_column
 from app.config.findings import Findings
 from app.config.forms import forms_of
-from app.config.model import SceneConfig, StepConfig
 from app.config.problems import Path, suggestion
 from app.config.service_part import NAME
 from app.config.settings import PARAM
-from app.config.shapes import FallbackShape, SceneShape
+from app.config.shapes import FallbackShape, Names, SceneShape
 from app.config.steps import StepReader
 from app.config.yaml_nodes import INVALID
 from stages.registry import Registry
+from stages.scene import SceneConfig, StepConfig
 
 ITEM = "item."
+LATER: dict[str, Any] = {"return": Names | None, "fallback": str | FallbackShape | None}
 
 
 class SceneReader:
@@ -41,6 +42,9 @@ class SceneReader:
             self._add((file, "scene"), f"{name!r} isn't a scene's name. Expected letters, digits and _.")
         steps = self._steps(file, name, document)
         if shape is INVALID:
+            returned, fallback = (self.binder.value(document.get(k), (file, k), t) for k, t in LATER.items())
+            self._returned(file, returned if isinstance(returned, tuple) else ())
+            self._fallback(file, None if fallback is INVALID else fallback)
             return None
         if not shape.recall:
             self._add((file, "recall"), "No channels. Expected at least one, such as popular: {k: 100}.")
@@ -80,7 +84,7 @@ class SceneReader:
 
     def _returned(self, file: str, names: tuple[str, ...]) -> tuple[str, ...]:
         items = {name.removeprefix(ITEM): kind for name, kind in self.catalog.columns.items() if name.startswith(ITEM)}
-        for position, name in enumerate(names):
+        for position, name in entries(names):
             if name not in items and not self.catalog.silent(ITEM + name):
                 fix = "Write it without 'item.'." if name.removeprefix(ITEM) in items else suggestion(name, items)
                 self._add((file, "return", position), f"The item has no field {name!r}. {fix}")

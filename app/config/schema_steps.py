@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.config.forms import COMMON
-from app.config.model import Role
 from stages.guard import POLICIES
 from stages.registry import Duration, Registry, Setting, settings_of
+from stages.scene import Role
 from stages.types import Component
 
 Schema = dict[str, Any]

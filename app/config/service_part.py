@@ -6,7 +6,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.config.bind import Binder
+from app.config.bind import Binder, entries
 from app.config.model import ContextField, Service
 from app.config.quantities import QuantityError, context_field
 from app.config.shapes import ServiceShape
@@ -29,7 +29,7 @@ def service_of(binder: Binder, document: Any) -> Service:
     if shape.store.url and scheme not in SCHEMES:
         # The URL may hold a password: it is never repeated.
         binder.findings.add((FILE, "store", "url"), "Not a store's URL. Expected redis://host:port/0 or unix:///path.")
-    for index, package in enumerate(shape.extensions):
+    for index, package in entries(shape.extensions):
         if not PACKAGE.fullmatch(package):
             binder.findings.add(
                 (FILE, "extensions", index), f"{package!r} isn't a package's name. Expected my_package.channels."

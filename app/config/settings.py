@@ -11,12 +11,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from app.config.bind import Binder, described, shown
 from app.config.catalog import HISTORY, Catalog, check_column
 from app.config.findings import Findings
-from app.config.model import Param
 from app.config.problems import Path, suggestion
 from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.registry import Duration, Ref, Setting
+from stages.scene import Param
 from stages.types import ColumnName, Scalar
 
 PARAM = re.compile(r"\$([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", re.ASCII)

@@ -6,11 +6,11 @@ from math import prod
 
 from app.config.catalog import HISTORY, Catalog
 from app.config.findings import Findings
-from app.config.model import Param, StepConfig
 from app.config.settings import core_of
 from expression import Expression, ExpressionError, names_of, parameters_of
 from stages.guard import POLICIES
 from stages.registry import settings_of
+from stages.scene import Param, StepConfig
 from stages.types import ColumnName, Scalar
 
 MAX_VARIANTS = 32

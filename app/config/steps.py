@@ -10,7 +10,6 @@ from app.config.bind import Binder, described
 from app.config.catalog import Catalog, check_column
 from app.config.findings import Findings
 from app.config.forms import COMMON, Form
-from app.config.model import OnFail, Param, Role, StepConfig
 from app.config.problems import Path, choices, suggestion
 from app.config.quantities import QuantityError, seconds
 from app.config.settings import PARAM, Settings, core_of
@@ -20,6 +19,7 @@ from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.guard import POLICIES
 from stages.registry import Ref, Registry, Setting, settings_of
+from stages.scene import OnFail, Param, Role, StepConfig
 from stages.types import ColumnName, Component
 
 SECTION: Mapping[Role, str] = {"filter": "filters"}
@@ -57,7 +57,8 @@ class StepReader:
         name = f"{SECTION.get(form.role, form.role)}.{form.label}"
         step = StepConfig(form.role, name, cls, settings, path=form.path, **common)
         check_variants(self.findings, self.catalog, step)
-        check_closed(self.findings, self.catalog, step)
+        if "on_fail" not in form.common or "on_fail" in common:
+            check_closed(self.findings, self.catalog, step)
         return step
 
     def _common(self, form: Form) -> dict[str, Any]:
@@ -151,6 +152,8 @@ class StepReader:
         for key, (value, path) in form.named.items():
             if key in by_key:
                 given[by_key[key]] = (value, path)
+            elif key in self.registry.of(form.role):
+                self.findings.add(path, f"{form.use} and {key} are two components. Write each as a step of its own.")
             else:
                 near = suggestion(key, (*by_key, *COMMON[form.role]))
                 self.findings.add(path, f"{form.use} has no setting {key!r}. {near}")

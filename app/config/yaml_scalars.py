@@ -42,8 +42,9 @@ def plain(text: str) -> Value:
             f"Write {SURPRISING[text]}, or '{text}' for the text."
         )
     if INT.fullmatch(text):
-        if len(text) > DIGITS:
-            raise ScalarError(f"An integer of {len(text)} digits. At most {DIGITS} are read; quote it for text.")
+        digits = len(text.lstrip("+-"))
+        if digits > DIGITS:
+            raise ScalarError(f"An integer of {digits} digits. At most {DIGITS} are read; quote it for text.")
         return int(text)
     _refuse_numbers_of_yaml_1_1(text)
     if FLOAT.fullmatch(text):

@@ -34,8 +34,12 @@ class Mmr(Reranker):
 
 
 def _unit(score: F32) -> F32:
-    low, high = score.min(), score.max()
-    return (score - low) / (high - low) if high > low else np.zeros_like(score)
+    """Scores in 0..1; an infinite one (the worst, of an item without a vector) goes to its end of the range."""
+    finite = score[np.isfinite(score)]
+    if not len(finite):
+        return np.zeros_like(score)
+    low, high = finite.min(), finite.max()
+    return (np.clip(score, low, high) - low) / (high - low) if high > low else np.zeros_like(score)
 
 
 def _cosines(vectors: F32) -> F32:

@@ -18,9 +18,8 @@ class Popular(Recaller):
 
     def recall(self, view: View) -> Hits:
         """O(k); the arrays are views of the mapped list."""
-        group = -1
-        if self.by is not None:
-            group = self.table.group(str(view.get(self.by)))
+        name = None if self.by is None else view.get(self.by)
+        group = -1 if name is None else self.table.group(str(name))
         if group < 0:
             group = self.table.group(EVERYONE)
         if group < 0:

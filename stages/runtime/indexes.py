@@ -71,7 +71,7 @@ def build_index(
     """Build over f32[n, d] and measure recall@k with `queries` f32[m, d]; probes grow until `floor` is met.
 
     `auto` is flat below 50,000 vectors, else IVF with 8-bit scalars. A vector with NaN (an item without one) is
-    stored as zeros: it stays behind every item that has one.
+    stored as zeros: it stays behind every item whose product with the query is positive.
     """
     vectors = np.nan_to_num(np.ascontiguousarray(vectors, np.float32))
     n, dim = vectors.shape

@@ -96,7 +96,7 @@ def _pack(columns: Sequence[tuple[int, np.ndarray[Any, Any]]], width: int) -> F3
 def _as_matrix(value: Any, n: int, width: int) -> F32:
     if value is None:
         return np.full((n, width), np.nan, np.float32)
-    array = np.asarray(value, np.float32)
+    array = np.asarray(value.codes if isinstance(value, Strings) else value, np.float32)
     return np.broadcast_to(array if array.ndim == 2 else array.reshape(-1, width), (n, width))
 
 
@@ -114,13 +114,16 @@ class SplitInputs:
         self._user = [(name, widths.get(name, 1)) for name in user]
         self._item = Features(item, widths, resident)
         self._history = history
+        if history is not None and history[0] not in resident:
+            raise ReleaseError(f"A history gathers {history[0]}. Expected a resident column.")
         self._vectors = None if history is None else resident[history[0]]
         self._depth = 0 if history is None else widths[history[0]]
         self.needs = frozenset((*user, *item, *(history[1:] if history else ())))
 
     def __call__(self, view: View, batch: Candidates) -> dict[str, F32]:
-        """A missing user value is 0; an empty history is one row of zeros."""
-        inputs = {"item": self._item(view, batch)["features"]}
+        """A missing value is 0 (a network has no branch for NaN); an empty history is one row of zeros."""
+        item = self._item(view, batch)["features"]
+        inputs = {"item": np.where(np.isnan(item), np.float32(0), item)}
         if self._user:
             parts = [np.zeros(w, np.float32) if view.get(n) is None else np.ravel(view.get(n)) for n, w in self._user]
             inputs["user"] = np.concatenate(parts).astype(np.float32, copy=False).reshape(1, -1)
@@ -136,7 +139,8 @@ class SplitInputs:
         if known is None or not len(known):
             return np.zeros((1, self._depth), np.float32)
         vectors: F32 = np.take(self._vectors, known.rows, axis=0)
-        return vectors
+        vectors = vectors[~np.isnan(vectors[:, 0])]  # one item without a vector would make every score NaN
+        return vectors if len(vectors) else np.zeros((1, self._depth), np.float32)
 
     def blank(self, n: int) -> dict[str, F32]:
         """Zeros; a history of one item."""
@@ -189,7 +193,9 @@ def load_model(path: Path, name: str, heads: Sequence[str], assemble: Assemble) 
     _check_signature(name, session, heads, assemble)
     model = OnnxModel(name, tuple(heads), assemble, session, 0.0)
     for rows in WARM_ROWS:
-        model._heads(assemble.blank(rows))
+        for head, scores in model._heads(assemble.blank(rows)).items():
+            if len(scores) != rows:
+                raise ReleaseError(f"Model {name!r}: head {head!r} gives {len(scores)} values for {rows} candidates.")
     inputs, times = assemble.blank(300), []
     for _ in range(9):
         started = perf_counter()
@@ -203,6 +209,9 @@ def _check_signature(name: str, session: Any, heads: Sequence[str], assemble: As
     missing = [head for head in heads if head not in outputs]
     if missing:
         raise ReleaseError(f"Model {name!r} has no head {missing[0]!r}. Its outputs: {', '.join(outputs)}.")
+    for given_input in session.get_inputs():
+        if given_input.type != "tensor(float)":
+            raise ReleaseError(f"Model {name!r} takes {given_input.type} in {given_input.name!r}. Expected f32.")
     wanted = {key: array.shape[1] for key, array in assemble.blank(1).items()}
     given = {i.name: i.shape[1] if len(i.shape) == 2 else None for i in session.get_inputs()}
     if wanted.keys() != given.keys():

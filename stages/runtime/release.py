@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from features.item_table import IdTable
+from features.lists import Lists
 from features.manifest import Column, Manifest, ManifestError, read_ids, read_lists
 from features.resident import FieldSpec, ResidentUsers, load_view
 from stages.columns import Derived
@@ -86,8 +90,8 @@ def load_release(root: Path, spec: ReleaseSpec, *, verify: bool = True) -> Loade
         users=users,
         resident=resident,
         derived=derived,
-        indexes={name: _index(manifest, name, over, spaces) for name, over in spec.indexes.items()},
-        tables={name: read_lists(manifest, _known(manifest.lists, "list", name, manifest)) for name in spec.tables},
+        indexes={name: _index(manifest, name, over, spaces, resident) for name, over in spec.indexes.items()},
+        tables={name: _table(manifest, name, len(items)) for name in spec.tables},
         models={name: _model(manifest, name, model, spec, resident) for name, model in spec.models.items()},
         spaces=spaces,
     )
@@ -99,14 +103,32 @@ def _known(section: Mapping[str, object], kind: str, name: str, manifest: Manife
     return name
 
 
-def _index(manifest: Manifest, name: str, over: str, spaces: Mapping[str, str]) -> FaissIndex:
+def _table(manifest: Manifest, name: str, items: int) -> Lists:
+    lists = read_lists(manifest, _known(manifest.lists, "list", name, manifest))
+    if not lists.groups and len(lists) != items:
+        raise ReleaseError(f"List {name!r} has {len(lists)} entries. Expected one for each of {items} items.")
+    return lists
+
+
+def _index(
+    manifest: Manifest, name: str, over: str, spaces: Mapping[str, str], resident: Mapping[str, Column]
+) -> FaissIndex:
     entry = manifest.indexes[_known(manifest.indexes, "index", name, manifest)]
     space = spaces.get(over)
     if space is not None and entry["space"] != space:
         raise ReleaseError(
             f"Index {name!r} is of space {entry['space']!r} and {over} of {space!r}. Expected one space."
         )
-    return FaissIndex.load(manifest.root / entry["file"], space=entry["space"], effort=entry["effort"])
+    index = FaissIndex.load(manifest.root / entry["file"], space=entry["space"], effort=entry["effort"])
+    vectors = resident.get(over)
+    held = (index.index.ntotal, index.dim)
+    if isinstance(vectors, np.ndarray) and vectors.shape != held:
+        raise ReleaseError(f"Index {name!r} holds {held[0]} x {held[1]} and {over} is {_shape(vectors)}. Rebuild it.")
+    return index
+
+
+def _shape(vectors: np.ndarray[Any, Any]) -> str:
+    return " x ".join(map(str, vectors.shape))
 
 
 def _model(

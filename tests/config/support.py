@@ -13,6 +13,7 @@ from app.config.problems import ConfigError
 from stages.registry import Registry, discover
 
 EXAMPLE = Path(__file__).parent / "data" / "example"
+SERVICE, FEATURES, MODELS, ABTEST = "service.yaml", "features.yaml", "models.yaml", "abtest.yaml"
 HOME = "scenes/home.yaml"
 
 

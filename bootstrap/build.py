@@ -1,0 +1,215 @@
+"""From input to an activated release: cuts of time side by side on the cores, then a ranker for each scene."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bootstrap.data import Inputs
+from bootstrap.dataset import Dataset
+from bootstrap.ranker import RankerSettings, Trained, Window, export, largest_error, train
+from bootstrap.recipe import Found, Recipe, Scene, features, scenes
+from bootstrap.title_vectors import title_vectors
+from bootstrap.training import Cut, final_cut, train_cut
+from expression import Strings
+from features.manifest import Manifest, activate
+from stages.runtime.models import open_session
+
+DAY = 86_400.0
+LONGEST_WINDOW, SHORTEST_WINDOW = 30.0, 1.0
+STEPS_OF_A_CUT = ("vectors", "neighbours", "popularity", "index")
+EXAMPLES = 5
+ALLOWED_ERROR = 1e-5
+
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A release on disk, and what its configuration is written from."""
+
+    manifest: Manifest
+    data: Dataset
+    recipe: Recipe
+    scenes: tuple[Scene, ...]
+    ranked: Mapping[str, tuple[str, ...]]
+    popularity: Mapping[str, Any]
+    title_dim: int
+
+    @property
+    def found(self) -> Found:
+        """The input's optional columns."""
+        return self.data.found
+
+
+def steps_of(recipe: Recipe) -> int:
+    """How many ticks `build_release` makes: for a progress bar."""
+    cuts = recipe.windows * (len(STEPS_OF_A_CUT) + 2) + len(STEPS_OF_A_CUT)
+    return cuts + 1 + 2 + 1
+
+
+def build_release(
+    inputs: Inputs, releases: Path, version: str, recipe: Recipe, *, as_of: float | None, tick: Tick
+) -> Built:
+    """Build and activate a release. Nothing is activated unless everything worked; a broken build leaves no folder."""
+    data = Dataset.of(inputs, as_of=as_of)
+    titles = _titles(data)
+    tick("titles")
+    releases.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".cuts-", dir=releases))
+    try:
+        windows, (writer, popularity) = _learn_all(data, recipe, releases, version, titles, scratch, tick)
+        report = _rank_all(windows, data, recipe, writer.root, tick)
+        ranked = {scene.name: features(scene, data.found) for scene in scenes(recipe, data.found) if report[scene.name]}
+        for scene in scenes(recipe, data.found):
+            if report[scene.name] is not None:
+                file, names = f"{scene.model}.onnx", ranked[scene.name]
+                writer.file("models", scene.model, file, features=list(names), heads=["buy"])
+        writer.about(
+            seed=recipe.seed,
+            rankers=report,
+            example_users=_examples(data),
+            input=[line for part in inputs.reports for line in part.lines()],
+        )
+        manifest = writer.finish()
+    except BaseException:
+        shutil.rmtree(releases / version, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    activate(releases, version)
+    tick("done")
+    dim = 0 if titles is None else titles.shape[1]
+    return Built(manifest, data, recipe, scenes(recipe, data.found), ranked, popularity, dim)
+
+
+def _titles(data: Dataset) -> np.ndarray | None:
+    column = data.item_columns.get("title")
+    return title_vectors(column.decode()) if isinstance(column, Strings) else None
+
+
+def cuts_of(data: Dataset, recipe: Recipe, folder: Path) -> list[Cut]:
+    """The training cuts, oldest first: windows of equal length that end at as_of.
+
+    A window is 30 days, or a twelfth of a shorter span's days; the oldest cut leaves at least as much history as
+    a window is long.
+    """
+    start = float(data.ts.min()) if len(data.ts) else data.as_of
+    span = (data.as_of - start) / DAY
+    length = float(np.clip(span / 12, SHORTEST_WINDOW, LONGEST_WINDOW)) * DAY
+    ends = [data.as_of + 1 - length * back for back in range(1, recipe.windows + 1)]
+    return [Cut(f"cut{i}", cut, length, folder) for i, cut in enumerate(reversed(ends)) if cut - length > start]
+
+
+def _learn_all(
+    data: Dataset,
+    recipe: Recipe,
+    releases: Path,
+    version: str,
+    titles: np.ndarray | None,
+    scratch: Path,
+    tick: Tick,
+) -> tuple[list[dict[str, Window]], Any]:
+    """Every cut and the final release, each in a process of its own: they share nothing but the input."""
+    cuts = cuts_of(data, recipe, scratch)
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(_cores(), mp_context=context) as pool:
+        ticks = manager.Queue()
+        jobs: list[Future[Any]] = [pool.submit(_train_cut, data, recipe, cut, titles, ticks) for cut in reversed(cuts)]
+        jobs.append(pool.submit(_final_cut, data, recipe, releases, version, titles, ticks))
+        _follow(jobs, ticks, tick)
+        *windows, final = [job.result() for job in jobs]
+    return windows[::-1], final
+
+
+def _follow(jobs: Sequence[Future[Any]], ticks: Any, tick: Tick) -> None:
+    """Pass the workers' ticks on until every job has ended, or one has failed."""
+    for job in jobs:
+        job.add_done_callback(lambda _: ticks.put(None))
+    ended = 0
+    while ended < len(jobs):
+        said = ticks.get()
+        if said is None:
+            ended += 1
+            if any(job.done() and job.exception() for job in jobs):
+                return
+        else:
+            tick(said)
+
+
+def _train_cut(data: Dataset, recipe: Recipe, cut: Cut, titles: np.ndarray | None, ticks: Any) -> dict[str, Window]:
+    return train_cut(data, recipe, cut, titles, ticks.put)
+
+
+def _final_cut(
+    data: Dataset, recipe: Recipe, releases: Path, version: str, titles: np.ndarray | None, ticks: Any
+) -> Any:
+    return final_cut(data, recipe, releases, version, titles, ticks.put)
+
+
+def _rank_all(
+    windows: Sequence[dict[str, Window]], data: Dataset, recipe: Recipe, root: Path, tick: Tick
+) -> dict[str, dict[str, Any] | None]:
+    """Train the scenes' rankers side by side, one thread each: LightGBM's own threads wait for each other too long."""
+    context = multiprocessing.get_context("spawn")
+    report: dict[str, dict[str, Any] | None] = {}
+    with ProcessPoolExecutor(_cores(), mp_context=context) as pool:
+        jobs = {
+            scene.name: pool.submit(
+                _rank, [w[scene.name] for w in windows], features(scene, data.found), scene, recipe, root
+            )
+            for scene in scenes(recipe, data.found)
+        }
+        for name, job in jobs.items():
+            report[name] = job.result()
+            tick(f"ranker {name}")
+    return report
+
+
+def _rank(
+    windows: Sequence[Window], names: Sequence[str], scene: Scene, recipe: Recipe, root: Path
+) -> dict[str, Any] | None:
+    """Train and export one ranker; its report, None when no window has a positive: the scene keeps its order."""
+    useful = [window for window in windows if len(window.labels)]
+    if not any(window.labels.any() for window in useful):
+        return None
+    blocks = [[f"channel.{step.name}.score", f"channel.{step.name}.rank"] for step in scene.recall]
+    everything = [name for block in blocks for name in block]  # requests with given candidates have no channels
+    settings = RankerSettings(seed=recipe.seed, threads=1, per_group=recipe.sampled)
+    trained = train(useful, names, settings, blocks=[*blocks, everything])
+    _export(trained, root / f"{scene.model}.onnx", useful[-1])
+    return dict(trained.report)
+
+
+def _export(trained: Trained, path: Path, window: Window) -> None:
+    export(trained, path)
+    session = open_session(path)
+    error = largest_error(trained, window.features, lambda x: np.ravel(session.run(["buy"], {"features": x})[0]))
+    if error > ALLOWED_ERROR:
+        raise RuntimeError(
+            f"The exported ranker differs from LightGBM by {error:.2e}. Expected at most {ALLOWED_ERROR}."
+        )
+
+
+def _examples(data: Dataset) -> list[str]:
+    """Users that show what the service does: about the median length of history, and active lately."""
+    lengths = np.diff(data.bounds)
+    recent = np.unique(data.user[-min(len(data.user), 20_000) :])
+    if not len(recent):
+        return []
+    middle = np.median(lengths[recent])
+    nearest = recent[np.argsort(np.abs(lengths[recent] - middle), kind="stable")][:EXAMPLES]
+    return [data.user_ids[user] for user in nearest]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
