@@ -19,24 +19,42 @@ import numpy as np
 from bootstrap.protocol import ndcg_of_groups
 from bootstrap.tree_export import export_trees
 
-PARAMETER_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+COMMON: Mapping[str, Any] = MappingProxyType(
     {
-        "steady": MappingProxyType(
-            {"num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 200, "feature_fraction": 0.4}
-        ),
-        "fine": MappingProxyType(
-            {"num_leaves": 31, "learning_rate": 0.06, "min_data_in_leaf": 50, "feature_fraction": 0.5}
-        ),
+        "num_leaves": 15,
+        "learning_rate": 0.05,
+        "min_data_in_leaf": 200,
+        "feature_fraction": 0.4,
+        "bagging_fraction": 0.8,
+        "bagging_freq": 1,
+        "lambda_l2": 5.0,
+        "max_bin": 127,
+        "verbosity": -1,
+        "deterministic": True,
+        "force_row_wise": True,
     }
 )
+OBJECTIVES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "lambdarank": MappingProxyType({"lambdarank_truncation_level": 20}),
+        "binary": MappingProxyType({}),
+    }
+)
+"""What may be optimised, with its own parameters: the order of lists, or each candidate's probability."""
 
 
 @dataclass(frozen=True)
 class RankerSettings:
-    """`per_group` candidates kept of a list; `blank` is the share of lists that lose one block of features."""
+    """How to fit: `rounds` trees, and `blank`, the share of lists that lose one block of features.
+
+    `objectives` are tried in this order on the newest window; only the first is when all windows together have
+    more than `choose_below_rows` rows, so that what is chosen depends on the input and never on the clock.
+    `per_group` is what lists are sampled down to before they come here (`sample_list`).
+    """
 
     rounds: int = 150
     per_group: int = 60
+    objectives: tuple[str, ...] = ("lambdarank", "binary")
     blank: float = 0.1
     choose_below_rows: int = 400_000
     threads: int = 2
@@ -68,7 +86,7 @@ class Trained:
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Probabilities f32[N] of `features` f32[N, F], as the exported graph gives them."""
-        margin = np.asarray(self.booster.predict(features, num_threads=1))
+        margin = _margin(self.booster, features, 1)
         return _sigmoid(self.slope * margin + self.intercept).astype(np.float32)
 
 
@@ -96,11 +114,11 @@ def train(
 ) -> Trained:
     """Fits on `windows`, oldest first.
 
-    With two windows or more, the parameter sets are compared by NDCG on the newest window after fitting on the
-    older ones (only the first set when there are more rows than `choose_below_rows`), that comparison also
-    gives the calibration, and the winner is fitted again on all. `blocks` are features that may be absent
-    together while serving (a channel, all channels, the history): a share of lists is trained without one of
-    them. Deterministic for a seed and the inputs. Raises ValueError without any positive label.
+    With two windows or more, the objectives are compared by NDCG on the newest window after fitting on the
+    older ones; that comparison also gives the calibration, and the winner is fitted again on all.
+    `blocks` are features that may be absent together while serving (a channel, all channels, the history): a
+    share of lists is trained without one of them.
+    Deterministic for a seed and the inputs. Raises ValueError without any positive label.
     """
     if not any(window.labels.any() for window in windows):
         raise ValueError("no list has a positive: there is nothing to learn from")
@@ -109,13 +127,13 @@ def train(
     ready = [_blanked(window, columns, settings.blank, random) for window in windows]
     rows = sum(window.labels.size for window in windows)
     older, newest = ready[:-1], windows[-1]
-    chosen, tried, calibration = next(iter(PARAMETER_SETS)), {}, None
+    chosen, tried, calibration = settings.objectives[0], {}, None
     if older and any(window.labels.any() for window in older) and newest.labels.any():
-        contest = list(PARAMETER_SETS) if rows <= settings.choose_below_rows else [chosen]
+        contest = settings.objectives[: None if rows <= settings.choose_below_rows else 1]
         best = -1.0
         for name in contest:
             booster = _fit(older, names, name, settings)
-            margin = np.asarray(booster.predict(newest.features, num_threads=settings.threads))
+            margin = _margin(booster, newest.features, settings.threads)
             tried[name] = ndcg_of_groups(margin, newest.labels, newest.sizes)
             if tried[name] > best:
                 best, chosen = tried[name], name
@@ -125,9 +143,9 @@ def train(
     progress()
     if calibration is None:
         whole = _joined(windows)
-        margin = np.asarray(booster.predict(whole.features, num_threads=settings.threads))
+        margin = _margin(booster, whole.features, settings.threads)
         calibration = platt(margin, whole.labels, whole.weights)
-    report = {"parameters": chosen, "ndcg_on_last_window": tried, "rows": rows}
+    report = {"objective": chosen, "ndcg_on_last_window": tried, "rows": rows}
     return Trained(booster, *calibration, tuple(names), report)
 
 
@@ -168,23 +186,20 @@ def largest_error(trained: Trained, features: np.ndarray, predict: Callable[[np.
 def _fit(windows: Sequence[Window], names: Sequence[str], chosen: str, settings: RankerSettings) -> lgb.Booster:
     whole = _joined(windows)
     parameters = {
-        "objective": "lambdarank",
-        "lambdarank_truncation_level": 20,
-        "lambda_l2": 5.0,
-        "bagging_fraction": 0.8,
-        "bagging_freq": 1,
-        "max_bin": 127,
-        "verbosity": -1,
+        "objective": chosen,
         "num_threads": settings.threads,
         "seed": settings.seed,
-        "deterministic": True,
-        "force_row_wise": True,
-        **PARAMETER_SETS[chosen],
+        **COMMON,
+        **OBJECTIVES[chosen],
     }
     parameters["min_data_in_leaf"] = min(parameters["min_data_in_leaf"], max(1, whole.labels.size // 50))
     safe = [f"f{number}" for number in range(len(names))]
     data = lgb.Dataset(whole.features, whole.labels.astype(np.int8), group=whole.sizes, feature_name=safe)
     return lgb.train(parameters, data, settings.rounds)
+
+
+def _margin(booster: lgb.Booster, features: np.ndarray, threads: int) -> np.ndarray:
+    return np.asarray(booster.predict(features, raw_score=True, num_threads=threads))
 
 
 def _joined(windows: Sequence[Window]) -> Window:

@@ -55,7 +55,8 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
     stored = tuple(f for f in filters if not _live(f.needs, resources))
     fetched = tuple(f for f in filters if _live(f.needs, resources))
     steps = (*stored, *fetched, *(built[step.name] for step in ordering))
-    segments = cut_segments(steps, resources.live, resources.reads, frozenset(scene.returned))
+    returned = tuple(f"item.{name}" for name in scene.returned)
+    segments = cut_segments(steps, resources.live, resources.reads, frozenset(returned))
     fallback = None
     if scene.fallback is not None:
         fallback = _named("table", resources.tables, scene.fallback)
@@ -66,7 +67,7 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
         segments=segments,
         filters=filters,
         limit=scene.limit,
-        returned=scene.returned,
+        returned=returned,
         fallback=fallback,
         group=scene.group,
     )

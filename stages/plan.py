@@ -87,7 +87,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class ScenePlan:
-    """A scene ready to run. `fallback` is the list that fills answers, `group` the column that names its group."""
+    """A scene ready to run. `returned` are full column names.
+
+    `fallback` is the list that fills answers, `group` the column that names its group.
+    """
 
     name: str
     budget: float

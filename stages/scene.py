@@ -50,6 +50,7 @@ class StepConfig:
 class SceneConfig:
     """A scene. `budget` in seconds; `limit`: most candidates after the merge.
 
+    `returned`: short names of item columns in the answer.
     `group`: the column that picks the fallback table's group (None: the table's first group or `all`).
     """
 

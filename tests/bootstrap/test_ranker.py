@@ -33,8 +33,10 @@ def runner(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
 
-def test_the_exported_graph_agrees_with_the_trained_model(tmp_path: Path) -> None:
-    trained = train([window(1), window(2)], NAMES, QUICK)
+@pytest.mark.parametrize("objective", ["lambdarank", "binary"])
+def test_the_exported_graph_agrees_with_the_trained_model(tmp_path: Path, objective: str) -> None:
+    settings = RankerSettings(rounds=20, threads=1, objectives=(objective,))
+    trained = train([window(1), window(2)], NAMES, settings)
     export(trained, tmp_path / "ranker.onnx", head="buy")
     session = runner(tmp_path / "ranker.onnx")
     assert [value.name for value in session.get_inputs()] == ["features"]
@@ -136,6 +138,16 @@ def test_without_a_positive_there_is_nothing_to_learn_from() -> None:
     empty = window(1)
     with pytest.raises(ValueError, match="positive"):
         train([Window(empty.features, np.zeros_like(empty.labels), empty.sizes, empty.weights)], NAMES, QUICK)
+
+
+def test_the_objective_is_chosen_on_the_newest_window_unless_the_input_is_large() -> None:
+    windows = [window(1), window(2)]
+    both = train(windows, NAMES, QUICK)
+    tried = both.report["ndcg_on_last_window"]
+    assert set(tried) == {"lambdarank", "binary"}
+    assert both.report["objective"] == max(tried, key=tried.get)
+    large = train(windows, NAMES, RankerSettings(rounds=20, threads=1, choose_below_rows=10))
+    assert set(large.report["ndcg_on_last_window"]) == {"lambdarank"}
 
 
 def test_one_window_is_enough() -> None:

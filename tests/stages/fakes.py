@@ -119,7 +119,9 @@ FAKES: Mapping[str, Any] = {
 }
 
 
-def fake(role: str, run: Callable[..., Any], name: str = "fake", reads: Sequence[str] = (), **common: Any) -> StepConfig:
+def fake(
+    role: str, run: Callable[..., Any], name: str = "fake", reads: Sequence[str] = (), **common: Any
+) -> StepConfig:
     """A step of `role` that runs a plain function."""
     prefix = "filters" if role == "filter" else role
     return StepConfig(role, f"{prefix}.{name}", FAKES[role], {"run": run, "reads": tuple(reads)}, **common)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,10 +15,10 @@ import numpy as np
 from expression import Strings
 from features.behaviour import Behaviour, Event, event_codes
 from features.item_table import IdTable
+from features.keys import KeyTemplate
 from features.lists import Lists
 from features.live import LiveField, LiveView
 from features.manifest import ReleaseWriter
-from features.keys import KeyTemplate
 from features.memory_store import MemoryStore
 from features.reader import ItemFetcher, Recent, UserReader
 from features.resident import FieldSpec
@@ -43,6 +43,11 @@ SCHEMA = {
     "item.title": "str",
     "item.embedding": f"f32[{DIM}]",
     "item.live_stock": "i32",
+    "item.live_look": "f32[2]",
+    "item.live_price": "f32",
+    "item.log_price": "f32",
+    "item.stock_log": "f32",
+    "cross.bought": "f32",
     "user.embedding": f"f32[{DIM}]",
     "context.region": "str",
 }
@@ -114,6 +119,7 @@ SPEC = ReleaseSpec(
     ],
     derived=[
         DerivedSpec("item.log_price", "log1p", ("item.price",)),
+        DerivedSpec("item.stock_log", "log1p", ("item.live_stock",)),
         DerivedSpec("cross.bought", "history_count", ("user.history",)),
     ],
     indexes={"item_vectors": "item.embedding"},
@@ -140,16 +146,14 @@ def home(**changes: Any) -> SceneConfig:
         filters=(
             step("filter", "filters.seen", "seen", on_fail="open"),
             step("filter", "filters.exclude", "exclude"),
-            step(
-                "filter", "filters.sellable", "expression", {"condition": "item.stock > 0 and item.status == 'on'"}
-            ),
+            step("filter", "filters.sellable", "expression", {"condition": "item.stock > 0 and item.status == 'on'"}),
         ),
         pre_rank=step("pre_rank", "pre_rank.dot", "dot", {"user": "user.embedding", "item": "item.embedding"}, keep=80),
         re_rank=(
             step("re_rank", "re_rank.mmr", "mmr", {"similarity": "item.embedding", "relevance": 0.7}),
             step("re_rank", "re_rank.spread", "spread", {"by": "item.category", "max": 2, "within": 5}),
         ),
-        returned=("item.title", "item.price"),
+        returned=("title", "price"),
         fallback="popular",
         group="context.region",
     )
@@ -163,6 +167,7 @@ class Engine:
     loaded: LoadedRelease
     store: MemoryStore = field(init=False)
     live: Sequence[LiveView] = ()
+    clock: Callable[[], float] = monotonic
 
     def __post_init__(self) -> None:
         self.outage: Exception | None = None
@@ -174,7 +179,7 @@ class Engine:
         reader = UserReader(loaded.items, loaded.users, features, (), Recent("user.recent_items", 50))
         fetcher = ItemFetcher(loaded.items, features, {view.name: view for view in self.live})
         release = Release("r1", loaded.manifest.as_of, loaded.items, loaded.resident, loaded.derived)
-        self.pipeline = Pipeline("c1", release, reader, fetcher, ThreadPoolExecutor(1), monotonic)
+        self.pipeline = Pipeline("c1", release, reader, fetcher, ThreadPoolExecutor(1), self.clock)
 
     async def _before(self, commands: object) -> None:
         if self.outage is not None:
@@ -197,20 +202,38 @@ class Engine:
         self, scene: SceneConfig | ScenePlan, *, params: Mapping[str, Any] | None = None, **request: Any
     ) -> tuple[Answer, Outcome]:
         """Answer one request on a loop of its own."""
+        return asyncio.run(self.ask(scene, params=params, **request))
+
+    async def ask(
+        self, scene: SceneConfig | ScenePlan, *, params: Mapping[str, Any] | None = None, **request: Any
+    ) -> tuple[Answer, Outcome]:
+        """Answer one request on the running loop."""
         plan = scene if isinstance(scene, ScenePlan) else self.plan(scene)
         asked = Request(**{"scene": "home", "user_id": "u1", "size": 20, "request_id": "q", **request})
-        asked = replace(asked, arrived=monotonic(), deadline=monotonic() + plan.budget)
-        return asyncio.run(self.pipeline.recommend(plan, asked, params or {}, {}))
+        now = self.clock()
+        asked = replace(asked, arrived=now, deadline=now + plan.budget)
+        return await self.pipeline.recommend(plan, asked, params or {}, {})
 
     def did(self, user: str, *items: str, event: str = "purchase", ts: float = NOW - 60) -> None:
         """Record events of a user."""
         events = [Event(user, name, event, ts + i) for i, name in enumerate(items)]
         asyncio.run(self.behaviour.append(events, timeout=1.0))
 
+    def stock(self, **left: int) -> None:
+        """Set the live stock of items, by id without its dash: `item_007=3`."""
+        commands = [("HSET", f"stock:{name.replace('_', '-')}", "live_stock", str(n)) for name, n in left.items()]
+        asyncio.run(self.store.execute(commands, timeout=1.0))
+
 
 def live_stock() -> LiveView:
-    """A live view of items' stock over the shop's own hashes."""
-    return LiveView("stock", KeyTemplate.compile("stock:{id}"), "hash", (LiveField("live_stock", "i32", 0),))
+    """A live view of items' stock and looks over the shop's own hashes."""
+    fields = (LiveField("live_stock", "i32", 0), LiveField("live_look", "f32[2]"))
+    return LiveView("stock", KeyTemplate.compile("stock:{id}"), "hash", fields)
+
+
+def live_price() -> LiveView:
+    """Another live view, of prices."""
+    return LiveView("price", KeyTemplate.compile("price:{id}"), "hash", (LiveField("live_price", "f32"),))
 
 
 def load(root: Path) -> LoadedRelease:

@@ -14,7 +14,8 @@ def test_a_known_user_gets_a_full_list_with_fields_and_reasons(engine: Engine) -
     engine.did("u1", item(9), item(17))
     answer, outcome = engine.run(home())
     assert len(answer.ids) == 20 == len(set(answer.ids))
-    assert answer.degraded == [] and answer.short is None
+    assert answer.degraded == []
+    assert answer.short is None
     assert all(len(values) == 20 for values in answer.fields.values())
     assert answer.fields["title"][0] == f"Title {int(answer.ids[0][-3:])}"
     assert {"vector", "i2i"} & {channel for channels in answer.channels for channel in channels}
@@ -33,7 +34,8 @@ def test_a_delisted_item_is_absent_from_the_list_and_from_the_fallback(engine: E
     answer, _ = engine.run(home(recall=(), fallback="popular"), user_id=None, size=300)
     rows = np.array([int(name[-3:]) for name in answer.ids])
     assert len(rows) == 300
-    assert not (rows % 10 == 0).any() and not (rows % 25 == 24).any()
+    assert not (rows % 10 == 0).any()
+    assert not (rows % 25 == 24).any()
     assert {tuple(c) for c in answer.channels} == {("fallback",)}
 
 
@@ -83,7 +85,9 @@ def test_a_catalogue_that_runs_out_says_so(engine: Engine) -> None:
 def test_a_parameter_picks_the_variant_and_is_reported_as_read(engine: Engine) -> None:
     from stages.scene import Param
 
-    scene = home(re_rank=(step("re_rank", "re_rank.mmr", "mmr", {"similarity": "item.embedding", "relevance": Param("r.x")}),))
+    scene = home(
+        re_rank=(step("re_rank", "re_rank.mmr", "mmr", {"similarity": "item.embedding", "relevance": Param("r.x")}),)
+    )
     plan = engine.plan(scene, {"r.x": [1.0, 0.2]})
     plain, outcome = engine.run(plan, params={"r.x": 1.0})
     varied, _ = engine.run(plan, params={"r.x": 0.2})
@@ -103,7 +107,8 @@ def test_debug_traces_every_step_and_explains_absence(engine: Engine, size: int)
     answer, _ = engine.run(home(), size=size, debug=True, why_not=("nope", item(9), item(10), item(399)))
     assert answer.trace is not None
     names = [s["name"] for s in answer.trace["steps"]]
-    assert names[0] == "features.user" and "re_rank.spread" in names
+    assert names[0] == "features.user"
+    assert "re_rank.spread" in names
     why = {w["id"]: w for w in answer.trace["why_not"]}
     assert why["nope"]["step"] == "item_table"
     assert why[item(9)]["step"] == "filters.seen"
