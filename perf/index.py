@@ -17,6 +17,11 @@ def nlist(items: int) -> int:
     return 1 << max(0, int(np.log2(max(most, 1.0))))
 
 
+def index_file(folder: Path, items: int) -> Path:
+    """Where the index of so many vectors is kept."""
+    return folder / f"ivf{nlist(items)}_sq8.faiss"
+
+
 def open_index(folder: Path, vectors: F32) -> Any:
     """Open the ``IVF<cells>,SQ8`` inner-product index of ``vectors`` f32[n, d].
 
@@ -24,7 +29,7 @@ def open_index(folder: Path, vectors: F32) -> Any:
     on two cores.
     """
     cells = nlist(len(vectors))
-    path = folder / f"ivf{cells}_sq8.faiss"
+    path = index_file(folder, len(vectors))
     if not path.exists():
         index = faiss.index_factory(vectors.shape[1], f"IVF{cells},SQ8", faiss.METRIC_INNER_PRODUCT)
         sample = np.random.default_rng(0).permutation(len(vectors))[: 40 * cells]

@@ -18,40 +18,45 @@ class EditedError(Exception):
     """Files that were edited by hand stand in the way; str() names them and the ways out."""
 
 
-class _Dumper(yaml.SafeDumper):
-    """Block style at the top, flow style for what fits on a line."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
 _LINE = 110
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """YAML of one file; what fits on a line stands on one."""
-    lines: list[str] = []
-    for key, value in document.items():
-        lines += _block(key, value, "")
-    return "\n".join(lines) + "\n"
+    """YAML of one file: what fits on a line stands on one, long lists and tables of scalars are wrapped."""
+    return "\n".join(line for key, value in document.items() for line in _block(key, value, "")) + "\n"
 
 
 def _block(key: str, value: Any, indent: str) -> list[str]:
-    flat = f"{indent}{_flow(key)}: {_flow(value)}"
+    head = f"{indent}{_flow(key)}:"
+    flat = f"{head} {_flow(value)}"
     if len(flat) <= _LINE or not isinstance(value, (dict, list)) or not value:
         return [flat]
-    head = f"{indent}{_flow(key)}:"
-    if isinstance(value, dict):
-        return [head, *(line for k, v in value.items() for line in _block(k, v, indent + "  "))]
-    if all(isinstance(entry, dict) for entry in value):
-        return [head, *(f"{indent}  - {_flow(entry)}" for entry in value)]
-    return [head, *(f"{indent}  - {_flow(entry)}" for entry in value)]
+    deeper = indent + "  "
+    if isinstance(value, list):
+        if any(isinstance(entry, (dict, list)) for entry in value):
+            return [head, *(f"{deeper}- {_flow(entry)}" for entry in value)]
+        return [head, *_wrapped([_flow(entry) for entry in value], "[]", deeper)]
+    if any(isinstance(entry, (dict, list)) for entry in value.values()):
+        return [head, *(line for k, v in value.items() for line in _block(k, v, deeper))]
+    return [head, *_wrapped([f"{_flow(k)}: {_flow(v)}" for k, v in value.items()], "{}", deeper)]
+
+
+def _wrapped(parts: list[str], brackets: str, indent: str) -> list[str]:
+    """A flow collection over as few lines as fit."""
+    lines, line = [], indent + brackets[0]
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        piece = part + (brackets[1] if last else ",")
+        if len(line) + 1 + len(piece) > _LINE and line.strip() != brackets[0]:
+            lines.append(line)
+            line = indent + " " + piece
+        else:
+            line += piece if line.endswith(brackets[0]) and line.strip() == brackets[0] else " " + piece
+    return [*lines, line]
 
 
 def _flow(value: Any) -> str:
-    text: str = yaml.dump(
-        value, Dumper=_Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False
-    )
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 

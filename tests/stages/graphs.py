@@ -19,7 +19,7 @@ def save(path: Path, nodes: Sequence[Any], inputs: Mapping[str, Any], heads: Seq
     for name, width in inputs.items():
         kind, shape = width if isinstance(width, tuple) else (TensorProto.FLOAT, [None, width])
         given.append(helper.make_tensor_value_info(name, kind, shape))
-    outputs = [helper.make_tensor_value_info(head, TensorProto.FLOAT, None) for head in heads]
+    outputs = [helper.make_tensor_value_info(head, TensorProto.FLOAT, [None, None]) for head in heads]
     held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     graph = helper.make_graph(list(nodes), "tiny", given, outputs, held)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)

@@ -1,6 +1,5 @@
 """What the guard accepts from a component, and how it names what it does not."""
 
-import asyncio
 import logging
 from typing import Any
 
@@ -102,7 +101,6 @@ FAILURES: dict[str, tuple[BaseException, str, bool]] = {
     "store_command": (CommandError("x"), "store_command", False),
     "store_error": (StoreError("x"), "store_error", False),
     "timeout": (TimeoutError(), "timeout", False),
-    "asyncio": (asyncio.TimeoutError(), "timeout", False),
     "invalid": (InvalidOutput("x"), "invalid_output", True),
     "bug": (ZeroDivisionError("x"), "error", True),
     "key": (KeyError("item.x"), "error", True),

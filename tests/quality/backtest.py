@@ -1,0 +1,182 @@
+"""A backtest through the front door: bootstrap up to a cut, serve with the clock there, ask for every test user.
+
+Single channels are measured as scenes of their own over the same release: one channel, the scene's filters, no
+ranker. Run it for a table: `python -m tests.quality.backtest retail 30 60 90` or `... journey 14 28 42`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from bootstrap.data import Interactions
+from bootstrap.demo import read_demo
+from bootstrap.protocol import K, estimate, measure, truth_after
+from bootstrap.read import read_interactions
+
+RETAIL = Path("../shared/data/online_retail.parquet")
+DAY = 86_400.0
+WINDOW = {"retail": 30.0, "journey": 14.0}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Per user (hit rate, recall, NDCG at 20) of a scene and of each of its channels alone, f64[users, 3]."""
+
+    served: np.ndarray
+    channels: Mapping[str, np.ndarray]
+    milliseconds: np.ndarray
+    seconds_to_build: float
+
+    def best_channel(self, metric: int) -> str:
+        """The strongest single channel by a metric's mean."""
+        return max(self.channels, key=lambda name: float(self.channels[name][:, metric].mean()))
+
+    def lead(self, metric: int) -> Any:
+        """Paired difference to the best channel, with its interval."""
+        return estimate(self.served[:, metric] - self.channels[self.best_channel(metric)][:, metric])
+
+
+def interactions(data: str) -> Interactions:
+    """All interactions of a data set, the test window included."""
+    return read_demo().interactions if data == "journey" else read_interactions(RETAIL, {})
+
+
+def backtest(data: str, days: float, folder: Path, extra: tuple[str, ...] = ()) -> dict[str, Result]:
+    """Bootstrap as of `days` before the end, serve, ask; results by scene."""
+    log = interactions(data)
+    cut = float(np.floor(log.ts[-1])) - days * DAY
+    configs, var = folder / "configs", folder / "var"
+    source = ["--demo"] if data == "journey" else ["--interactions", str(RETAIL)]
+    started = time.monotonic()
+    command = [*_recserve(), "bootstrap", *source, "--as-of", str(cut), "--config", str(configs), "--var", str(var)]
+    subprocess.run([*command, *extra, "--json"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.monotonic() - started
+    channels = {scene: _alone(configs, scene) for scene in ("home", "discover")}
+    with served(configs, var, now=str(cut)) as port:
+        return {scene: _ask_all(port, log, cut, WINDOW[data], scene, channels[scene], seconds) for scene in channels}
+
+
+def _alone(configs: Path, scene: str) -> dict[str, str]:
+    """Write a scene for each channel of `scene` alone; scene names by channel."""
+    document = yaml.safe_load((configs / "scenes" / f"{scene}.yaml").read_text())
+    made = {}
+    for channel, settings in document["recall"].items():
+        name = f"{scene}_{channel}"
+        only = {key: document[key] for key in ("version", "budget", "filters", "return", "fallback")}
+        only |= {"scene": name, "recall": {channel: settings}}
+        (configs / "scenes" / f"{name}.yaml").write_text(yaml.safe_dump(only))
+        made[channel] = name
+    return made
+
+
+def _ask_all(
+    port: int, log: Interactions, cut: float, window: float, scene: str, channels: Mapping[str, str], seconds: float
+) -> Result:
+    truth = truth_after(log.user, log.item, log.ts, cut, window, new_only=scene == "discover")
+    rows = {item: row for row, item in enumerate(log.item_ids)}
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    taken: list[float] = []
+
+    def lists(name: str) -> list[np.ndarray]:
+        found = []
+        for user in truth.users:
+            asked = time.perf_counter()
+            answer = ask(connection, {"scene": name, "user_id": log.user_ids[user], "size": K})
+            taken.append((time.perf_counter() - asked) * 1e3)
+            found.append(np.array([rows.get(item["id"], -1) for item in answer["items"]]))
+        return found
+
+    single = {channel: measure(lists(name), truth.items) for channel, name in channels.items()}
+    taken.clear()
+    return Result(measure(lists(scene), truth.items), single, np.array(taken), seconds)
+
+
+def ask(connection: http.client.HTTPConnection, body: Mapping[str, Any]) -> Any:
+    """One `POST /recommend` that must succeed."""
+    connection.request("POST", "/recommend", json.dumps(body), {"content-type": "application/json"})
+    response = connection.getresponse()
+    content = json.loads(response.read())
+    assert response.status == 200, content
+    return content
+
+
+@contextlib.contextmanager
+def served(configs: Path, var: Path, *, now: str | None = None) -> Iterator[int]:
+    """A running service; its port."""
+    port, operator = _free_port(), _free_port()
+    command = [*_recserve(), "serve", "--config", str(configs), "--var", str(var)]
+    command += ["--port", str(port), "--operator-port", str(operator)]
+    if now is not None:
+        command += ["--now", now]
+    log = tempfile.TemporaryFile()
+    process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        _wait_ready(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(15)
+        log.close()
+
+
+def _wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        assert process.poll() is None, "the service ended while starting"
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the service did not become ready")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _recserve() -> list[str]:
+    return [str(Path(sys.executable).with_name("recserve"))]
+
+
+def main(data: str, *days: str) -> None:
+    """Print a table of figures for each cut."""
+    for day in days:
+        with tempfile.TemporaryDirectory(prefix="recserve-backtest-") as folder:
+            for scene, result in backtest(data, float(day), Path(folder)).items():
+                best = {metric: result.best_channel(metric) for metric in (0, 2)}
+                print(
+                    f"{data} {day}d {scene}: users {len(result.served)}, built in {result.seconds_to_build:.0f} s, "
+                    f"p50 {np.percentile(result.milliseconds, 50):.1f} ms p99 {np.percentile(result.milliseconds, 99):.1f} ms"
+                )
+                for name, values in {**result.channels, "served": result.served}.items():
+                    hit, recall, ndcg = (str(estimate(values[:, metric])) for metric in range(3))
+                    print(f"    {name:10} HR {hit}  Recall {recall}  NDCG {ndcg}")
+                print(
+                    f"    lead over {best[0]} in HR {result.lead(0)}, over {best[2]} in NDCG {result.lead(2)}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(*sys.argv[1:])
