@@ -6,13 +6,20 @@ from typing import Any
 
 from bootstrap.artefacts import SPACE, TITLES
 from bootstrap.build import Built
-from bootstrap.recipe import DAY, Scene, Step, derived
+from bootstrap.recipe import DAY, SCENES, Scene, Step, derived
 
 RELEVANCE = {"home": 0.95, "discover": 0.9}
 DIVERSE = 0.7
 TRIED_IN = "discover"
 RETURNED = ("title", "price", "category")
 HEADS = ["buy"]
+FILES = (
+    "service.yaml",
+    "features.yaml",
+    "models.yaml",
+    "abtest.yaml",
+    *(f"scenes/{scene}.yaml" for scene in SCENES),
+)
 
 
 def documents(built: Built) -> dict[str, dict[str, Any]]:

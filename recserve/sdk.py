@@ -1,6 +1,6 @@
 """What a component is written with: the roles, what they receive and return, and the decorator that names them.
 
-    from recserve.sdk import Hits, Recaller, View, component
+    from recserve.sdk import Hits, Recaller, Ref, Table, View, component
 
     @component("fresh")
     class Fresh(Recaller):

@@ -14,7 +14,7 @@ Missing values are not failures. A failure is named in the answer by a reason of
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,7 @@ class Outcome:
     bugs: int = 0
     sealed: bool = False
 
-    def add(self, record: Record, reads: Sequence[str] = ()) -> None:
+    def add(self, record: Record, reads: Collection[str] = ()) -> None:
         """Take a step's record. After sealing nothing changes any more."""
         if self.sealed:
             return

@@ -135,6 +135,9 @@ class Pipeline:
             n = len(rows)
             outcome.add(Record("candidates", 0.0, len(given), n))
             return Candidates(rows, np.zeros(n, np.float32), np.zeros(n, np.uint64), {}, sources)
+        for step in plan.recall:
+            if not step.applies(job.view):
+                outcome.reads |= step.passed_over(job.view)
         hits = await self._recall(plan.recall, job)
         self._flush(job, outcome)
         started = perf_counter()

@@ -55,6 +55,14 @@ class Step:
         """Whether the picked variant runs for this request."""
         return self.pick(view.params).applies(view)
 
+    def passed_over(self, view: View) -> frozenset[str]:
+        """Parameters that kept a step from running: those of its `when`, if it would have run for another value.
+
+        They count as read, or an experiment that switches a step off would see only the other half of its users.
+        """
+        whens = [variant.when for variant in self.variants.values() if variant.applies(view)]
+        return frozenset().union(*(when.params for when in whens if when is not None))
+
     @cached_property
     def needs(self) -> frozenset[str]:
         """Columns that any variant reads, and the stored ones behind derived ones."""

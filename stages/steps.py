@@ -6,7 +6,7 @@ their records back to the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, cast
@@ -48,7 +48,7 @@ class Job:
     clock: Callable[[], float]
     watch: Watch | None
     items: int
-    records: list[tuple[Record, Sequence[str]]] = field(default_factory=list)
+    records: list[tuple[Record, Collection[str]]] = field(default_factory=list)
 
     def failed_read(self, step: Step) -> str | None:
         """Why a column that the step needs could not be read, None when all could."""
@@ -108,7 +108,7 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
         kept &= mask
         now_left = int(np.count_nonzero(kept))
         record = Record(step.name, perf_counter() - started, left, now_left, reason)
-        job.records.append((record, step.reads if applies else ()))
+        job.records.append((record, step.reads if applies else step.passed_over(job.view)))
         left = now_left
     out = batch if left == n else batch.take(np.flatnonzero(kept))
     if job.watch is not None:
@@ -151,7 +151,7 @@ def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
         out = out.take(np.arange(variant.keep))
         ran = True  # what it keeps may be the parameter, so this counts as reading it
     record = Record(step.name, perf_counter() - started, len(batch), len(out), reason)
-    job.records.append((record, step.reads if ran else ()))
+    job.records.append((record, step.reads if ran else step.passed_over(job.view) if len(batch) else ()))
     if job.watch is not None:
         job.watch.seen.append((step.name, scored, out))
     return out

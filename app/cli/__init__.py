@@ -1,11 +1,17 @@
-"""The command line: one file per verb, each with `add(subparsers)` and `run(args) -> exit status`."""
+"""The command line: one file per verb, each with `add(subparsers)` and `run(args) -> exit status`.
+
+Only the verb that was asked for is imported: `serve` needn't load what trains models.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+
+from app.cli.common import VERBS
 
 # Threads multiply with processes; the funnel runs requests side by side instead. Must be set before numpy and faiss.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -13,20 +19,23 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    from app.cli import bootstrap, check, recommend, schema, serve, why
-
+def parser(asked: str | None = None) -> argparse.ArgumentParser:
+    """The command line with the options of the verb `asked`, and the others by name."""
     made = argparse.ArgumentParser(prog="recserve", description="Recommendations, served inside a latency budget.")
     verbs = made.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb in (serve, bootstrap, check, schema, recommend, why):
-        verb.add(verbs)
+    for name, summary in VERBS.items():
+        if name == asked:
+            importlib.import_module(f"app.cli.{name}").add(verbs)
+        else:
+            verbs.add_parser(name, help=summary)
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb."""
-    args = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    asked = next((word for word in words if not word.startswith("-")), None)
+    args = parser(asked).parse_args(words)
     try:
         status: int = args.run(args)
     except KeyboardInterrupt:

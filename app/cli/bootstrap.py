@@ -16,11 +16,11 @@ from tqdm import tqdm
 from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
 from app.config.load import load_config
 from app.config.problems import ConfigError
-from app.config.write import EditedError, write_files
+from app.config.write import EditedError, refuse_edited, write_files
 from app.paths import placed
 from app.store import store_url
 from bootstrap.build import Built, build_release, steps_of
-from bootstrap.configuration import documents
+from bootstrap.configuration import FILES, documents
 from bootstrap.data import Inputs
 from bootstrap.demo import read_demo
 from bootstrap.errors import BootstrapError
@@ -40,7 +40,7 @@ EXAMPLES = """  recserve bootstrap --demo
 
 def add(verbs: Subparsers) -> None:
     """Register the verb."""
-    parser = new_verb(verbs, "bootstrap", "build and activate a release from interactions", EXAMPLES)
+    parser = new_verb(verbs, "bootstrap", EXAMPLES)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
         "--interactions", type=Path, metavar="FILE", help="Parquet or CSV: user, item, time[, event, weight]"
@@ -64,11 +64,13 @@ def run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     recipe = Recipe(seed=args.seed)
     try:
+        if not args.overwrite:
+            refuse_edited(args.config, FILES)
         inputs = _read(args)
         for report in inputs.reports:
             print("\n".join(report.lines()), file=sys.stderr)
         built = _build(args, inputs, recipe)
-        files = write_files(args.config, documents(built), force=args.overwrite)
+        files = write_files(args.config, documents(built))
         users = _import(args, built)
     except (BootstrapError, EditedError, ConfigError, StoreError, OSError) as error:
         return refuse(error)

@@ -9,24 +9,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.cli.common import Subparsers, new_verb
 from app.config.load import load_config
 from app.config.model import Config
 from app.config.problems import ConfigError, suggestion
 from app.config.resolved import render_resolved
 
-EXAMPLE = """examples:
-  recserve check
+EXAMPLES = """  recserve check
   recserve check --config configs --resolved home"""
 
 
-def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(subparsers: Subparsers) -> None:
     """Register the verb."""
-    parser = subparsers.add_parser(
+    parser = new_verb(
+        subparsers,
         "check",
-        help="check the configuration: every problem with file, line and fix",
-        description="Reads all configuration files and reports every problem in one run; exits 1 when there is one.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EXAMPLES,
+        "Reads all configuration files and reports every problem in one run; exits 1 when there is one.",
     )
     parser.add_argument("--config", default="configs", metavar="DIR", help="the configuration (default: configs)")
     parser.add_argument(

@@ -9,17 +9,26 @@ from pathlib import Path
 from time import time
 from typing import TypeAlias
 
-from bootstrap.times import parse_time
-
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-def new_verb(verbs: Subparsers, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
-    """A verb's parser with its examples."""
+VERBS = {
+    "serve": "serve the active release over HTTP",
+    "bootstrap": "build and activate a release from interactions",
+    "check": "check the configuration: every problem with file, line and fix",
+    "schema": "write JSON Schemas of the configuration files, for editors",
+    "recommend": "ask the running service for a user's list, with reasons",
+    "why": "ask the running service why an item is not in a user's list",
+}
+
+
+def new_verb(verbs: Subparsers, name: str, examples: str, about: str = "") -> argparse.ArgumentParser:
+    """A verb's parser with its examples; `about` says more than the one line in VERBS."""
+    summary = VERBS[name]
     return verbs.add_parser(
         name,
         help=summary,
-        description=summary,
+        description=about or summary,
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -33,6 +42,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def moment(text: str) -> float:
     """A point in time as epoch seconds, for argparse."""
+    from bootstrap.times import parse_time  # pyarrow comes with it, and few verbs take a time
+
     try:
         return parse_time(text)
     except ValueError as error:

@@ -22,7 +22,7 @@ Elsewhere than on this machine the funnel is shown to those who have the service
 
 def add(verbs: Subparsers) -> None:
     """Register the verb."""
-    parser = new_verb(verbs, "recommend", "ask the running service for a user's list and show why", EXAMPLES)
+    parser = new_verb(verbs, "recommend", EXAMPLES)
     parser.add_argument("user", nargs="?", metavar="USER", help="whose list; left out: an anonymous request")
     add_client(parser)
     parser.set_defaults(run=run)

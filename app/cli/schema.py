@@ -8,27 +8,26 @@ import os
 import sys
 from pathlib import Path
 
+from app.cli.common import Subparsers, new_verb
 from app.config.load import components_of
 from app.config.problems import ConfigError
 from app.config.schema import json_schemas
 
-EXAMPLE = """examples:
-  recserve schema
+EXAMPLES = """  recserve schema
   recserve schema --config configs --out .vscode/recserve
 
 An editor with the YAML language server takes one by the first line of a file:
   # yaml-language-server: $schema=../var/schemas/service.schema.json"""
 
 
-def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(subparsers: Subparsers) -> None:
     """Register the verb."""
-    parser = subparsers.add_parser(
+    parser = new_verb(
+        subparsers,
         "schema",
-        help="write JSON Schemas of the configuration files for editors",
-        description="Writes a JSON Schema for each kind of file, with the settings of every component, those of "
+        EXAMPLES,
+        "Writes a JSON Schema for each kind of file, with the settings of every component, those of "
         "the extensions in service.yaml included.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", default="configs", metavar="DIR", help="the configuration (default: configs)")
     parser.add_argument("--out", default="var/schemas", metavar="DIR", help="where to write (default: var/schemas)")

@@ -39,7 +39,7 @@ EXAMPLES = """  recserve serve
 
 def add(verbs: Subparsers) -> None:
     """Register the verb."""
-    parser = new_verb(verbs, "serve", "serve the active release over HTTP", EXAMPLES)
+    parser = new_verb(verbs, "serve", EXAMPLES)
     add_places(parser)
     parser.add_argument("--host", default=os.environ.get("HOST", "127.0.0.1"), help="address (HOST, else 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port (PORT, else 8000)")

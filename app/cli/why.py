@@ -20,7 +20,7 @@ The question is asked anew: the answer is about this moment's list, not about on
 
 def add(verbs: Subparsers) -> None:
     """Register the verb."""
-    parser = new_verb(verbs, "why", "name the step that keeps an item out of a user's list", EXAMPLES)
+    parser = new_verb(verbs, "why", EXAMPLES)
     parser.add_argument("--user", metavar="U", help="whose list; left out: an anonymous request")
     parser.add_argument("--item", required=True, metavar="I", help="the id of the item")
     add_client(parser)

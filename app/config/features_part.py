@@ -83,6 +83,10 @@ class FeaturesReader:
         cache = (
             CacheConfig(shape.cache.policy, int(shape.cache.bytes), _seconds(shape.cache.ttl)) if shape.cache else None
         )
+        if cache is not None and (entity != "user" or shape.live is None):
+            self._add(
+                (*path, "cache"), "Only live views of the user have a cache. Remove it: release views are resident."
+            )
         if shape.live is not None:
             if shape.live.key.count("{id}") != 1:
                 self._add(

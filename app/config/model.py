@@ -55,7 +55,7 @@ class FieldConfig:
 class CacheConfig:
     """Rows kept in memory: at most `bytes`, none older than `ttl` seconds (None: never too old)."""
 
-    policy: Literal["fifo", "lru", "lfu"]
+    policy: Literal["fifo"]
     bytes: int
     ttl: float | None = None
 
@@ -130,7 +130,7 @@ class SpaceConfig:
 
     name: str
     dim: int
-    metric: Literal["ip", "cosine", "l2"] = "ip"
+    metric: Literal["ip", "cosine"] = "ip"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,14 @@ class ServiceShape:
         Mapping[str, str],
         Doc("Attributes a request may carry: `type = default`; str, int, float, bool, semver."),
     ] = field(default_factory=dict)
-    token: Annotated[str | None, Doc("Allows debug and operator requests from elsewhere than loopback.")] = None
+    token: Annotated[str | None, Doc("Allows debug requests from elsewhere than loopback.")] = None
 
 
 @dataclass(frozen=True)
 class CacheShape:
     """Rows of a view kept in memory."""
 
-    policy: Literal["fifo", "lru", "lfu"]
+    policy: Literal["fifo"]
     bytes: Bytes
     ttl: Duration | None = None
 
@@ -108,7 +108,7 @@ class SpaceShape:
     """An embedding space."""
 
     dim: Annotated[int, Range(1, 65535)]
-    metric: Literal["ip", "cosine", "l2"] = "ip"
+    metric: Literal["ip", "cosine"] = "ip"
 
 
 @dataclass(frozen=True)

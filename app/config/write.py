@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,18 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def write_files(directory: Path, files: Mapping[str, Mapping[str, Any]], *, force: bool = False) -> list[Path]:
-    """Write each file under `directory`; EditedError, before anything is written, when an edited one is in the way."""
-    edited = [directory / name for name in files if not force and is_edited(directory / name)]
+def refuse_edited(directory: Path, files: Iterable[str]) -> None:
+    """EditedError when one of the files was edited since bootstrap wrote it."""
+    edited = [directory / name for name in files if is_edited(directory / name)]
     if edited:
         names = ", ".join(map(str, edited))
         raise EditedError(
             f"{names}: edited since bootstrap wrote it. Move it away, give --config another folder, or --overwrite."
         )
+
+
+def write_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+    """Write each file under `directory`, over what stands there."""
     written = []
     for name, document in files.items():
         path = directory / name

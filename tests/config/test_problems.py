@@ -58,7 +58,7 @@ def test_all_problems_of_all_files_are_reported_in_one_run(tmp_path: Path) -> No
     assert problems(folder) == [
         "abtest.yaml:14 scenes.home.layers.re_rank.experiments.exp_mmr@1.buckets: "
         "the weights of exp_mmr@1 sum to 5500. Expected 10000.",
-        "features.yaml:3 user.profile.cache.policy: Got 'lifo'. Did you mean 'fifo'?",
+        "features.yaml:3 user.profile.cache.policy: Got 'lifo'. Expected fifo.",
         "models.yaml:3 indexes.item_vectors.kind: Got 'hnsw'. Known: auto, flat, ivf_sq8.",
         "scenes/extra.yaml:1: The key 'budget' is missing. Expected a duration from 1ms to 1m.",
         "scenes/extra.yaml:1: The key 'recall' is missing. Expected a mapping.",
