@@ -22,9 +22,9 @@ class AlsSettings:
     """Hyperparameters. `iterations` are pairs of half steps; items below `min_support` users are folded in."""
 
     factors: int = 64
-    alpha: float = 3.0
+    alpha: float = 2.0
     regularisation: float = 30.0
-    iterations: int = 8
+    iterations: int = 6
     min_support: int = 3
     seed: int = 1
 

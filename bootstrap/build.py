@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from bootstrap.cores import cores
 from bootstrap.data import Inputs
 from bootstrap.dataset import Dataset
-from bootstrap.ranker import RankerSettings, Trained, Window, export, largest_error, train
-from bootstrap.recipe import Found, Recipe, Scene, features, scenes
+from bootstrap.ranker import Window
+from bootstrap.rankers import rank_all, register
+from bootstrap.recipe import Found, Recipe, Scene, scenes
 from bootstrap.title_vectors import title_vectors
 from bootstrap.training import Cut, final_cut, train_cut
 from expression import Strings
 from features.manifest import Manifest, activate
-from stages.runtime.models import open_session
 
 DAY = 86_400.0
 LONGEST_WINDOW, SHORTEST_WINDOW = 30.0, 1.0
 STEPS_OF_A_CUT = ("vectors", "neighbours", "popularity", "index")
 EXAMPLES = 5
-ALLOWED_ERROR = 1e-5
 
 Tick = Callable[[str], None]
 
@@ -68,15 +67,13 @@ def build_release(
     scratch = Path(tempfile.mkdtemp(prefix=".cuts-", dir=releases))
     try:
         windows, (writer, popularity) = _learn_all(data, recipe, releases, version, titles, scratch, tick)
-        report = _rank_all(windows, data, recipe, writer.root, tick)
-        ranked = {scene.name: features(scene, data.found) for scene in scenes(recipe, data.found) if report[scene.name]}
+        ranked = rank_all(windows, data.found, recipe, writer.root, tick)
         for scene in scenes(recipe, data.found):
-            if report[scene.name] is not None:
-                file, names = f"{scene.model}.onnx", ranked[scene.name]
-                writer.file("models", scene.model, file, features=list(names), heads=["buy"])
+            if scene.name in ranked:
+                register(writer, scene, ranked[scene.name])
         writer.about(
             seed=recipe.seed,
-            rankers=report,
+            rankers={name: made.report for name, made in ranked.items()},
             example_users=_examples(data),
             input=[line for part in inputs.reports for line in part.lines()],
         )
@@ -89,7 +86,8 @@ def build_release(
     activate(releases, version)
     tick("done")
     dim = 0 if titles is None else titles.shape[1]
-    return Built(manifest, data, recipe, scenes(recipe, data.found), ranked, popularity, dim)
+    names = {name: made.names for name, made in ranked.items()}
+    return Built(manifest, data, recipe, scenes(recipe, data.found), names, popularity, dim)
 
 
 def _titles(data: Dataset) -> np.ndarray | None:
@@ -122,7 +120,7 @@ def _learn_all(
     """Every cut and the final release, each in a process of its own: they share nothing but the input."""
     cuts = cuts_of(data, recipe, scratch)
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, ProcessPoolExecutor(_cores(), mp_context=context) as pool:
+    with context.Manager() as manager, ProcessPoolExecutor(cores(), mp_context=context) as pool:
         ticks = manager.Queue()
         jobs: list[Future[Any]] = [pool.submit(_train_cut, data, recipe, cut, titles, ticks) for cut in reversed(cuts)]
         jobs.append(pool.submit(_final_cut, data, recipe, releases, version, titles, ticks))
@@ -156,50 +154,6 @@ def _final_cut(
     return final_cut(data, recipe, releases, version, titles, ticks.put)
 
 
-def _rank_all(
-    windows: Sequence[dict[str, Window]], data: Dataset, recipe: Recipe, root: Path, tick: Tick
-) -> dict[str, dict[str, Any] | None]:
-    """Train the scenes' rankers side by side, one thread each: LightGBM's own threads wait for each other too long."""
-    context = multiprocessing.get_context("spawn")
-    report: dict[str, dict[str, Any] | None] = {}
-    with ProcessPoolExecutor(_cores(), mp_context=context) as pool:
-        jobs = {
-            scene.name: pool.submit(
-                _rank, [w[scene.name] for w in windows], features(scene, data.found), scene, recipe, root
-            )
-            for scene in scenes(recipe, data.found)
-        }
-        for name, job in jobs.items():
-            report[name] = job.result()
-            tick(f"ranker {name}")
-    return report
-
-
-def _rank(
-    windows: Sequence[Window], names: Sequence[str], scene: Scene, recipe: Recipe, root: Path
-) -> dict[str, Any] | None:
-    """Train and export one ranker; its report, None when no window has a positive: the scene keeps its order."""
-    useful = [window for window in windows if len(window.labels)]
-    if not any(window.labels.any() for window in useful):
-        return None
-    blocks = [[f"channel.{step.name}.score", f"channel.{step.name}.rank"] for step in scene.recall]
-    everything = [name for block in blocks for name in block]  # requests with given candidates have no channels
-    settings = RankerSettings(seed=recipe.seed, threads=1, per_group=recipe.sampled)
-    trained = train(useful, names, settings, blocks=[*blocks, everything])
-    _export(trained, root / f"{scene.model}.onnx", useful[-1])
-    return dict(trained.report)
-
-
-def _export(trained: Trained, path: Path, window: Window) -> None:
-    export(trained, path)
-    session = open_session(path)
-    error = largest_error(trained, window.features, lambda x: np.ravel(session.run(["buy"], {"features": x})[0]))
-    if error > ALLOWED_ERROR:
-        raise RuntimeError(
-            f"The exported ranker differs from LightGBM by {error:.2e}. Expected at most {ALLOWED_ERROR}."
-        )
-
-
 def _examples(data: Dataset) -> list[str]:
     """Users that show what the service does: about the median length of history, and active lately."""
     lengths = np.diff(data.bounds)
@@ -209,7 +163,3 @@ def _examples(data: Dataset) -> list[str]:
     middle = np.median(lengths[recent])
     nearest = recent[np.argsort(np.abs(lengths[recent] - middle), kind="stable")][:EXAMPLES]
     return [data.user_ids[user] for user in nearest]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

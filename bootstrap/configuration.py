@@ -115,6 +115,8 @@ def _scene(built: Built, scene: Scene) -> dict[str, Any]:
         document["rank"] = {"model": scene.model, "score": "buy"}
     similarity = "item.title_vector" if built.title_dim else "item.embedding"
     document["re_rank"] = [{"mmr": {"similarity": similarity, "relevance": f"${parameter(scene)}"}}]
+    if found.kind is not None:
+        document["re_rank"].append({"spread": {"by": f"item.{found.kind}", "max": 2, "within": 5}})
     document["return"] = [name for name in RETURNED if name in found.item_columns]
     document["fallback"] = "popular" if found.group is None else {"table": "popular", "by": f"user.{found.group}"}
     return document

@@ -72,6 +72,7 @@ class Dataset:
             user_columns={n: _kind(c) for n, c in user_columns.items()},
             events=tuple(log.events),
             group=_group(user_columns),
+            kind=_finest({n: c for n, c in item_columns.items() if n in item_kinds and n != "title"}),
         )
         user, item, ts, event = user_at[log.user], item_at[log.item], np.floor(log.ts), codes[log.event]
         once = _once(user, item, ts, event)
@@ -152,6 +153,12 @@ def _kind(column: Any) -> str:
         return "str"
     kind = type_name(column)
     return "time" if kind == "f64" else kind
+
+
+def _finest(columns: dict[str, Column]) -> str | None:
+    """The string column with the most values: the finest division of the catalogue that is still one."""
+    sizes = {name: len(c.vocab) for name, c in columns.items() if isinstance(c, Strings)}
+    return max(sizes, key=lambda name: (sizes[name], name)) if sizes else None
 
 
 def _group(columns: dict[str, Column]) -> str | None:

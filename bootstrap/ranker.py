@@ -47,7 +47,8 @@ OBJECTIVES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class RankerSettings:
     """How to fit: `rounds` trees, and `blank`, the share of lists that lose one block of features.
 
-    `objectives` are tried in this order on the newest window; only the first is when all windows together have
+    `objectives` are tried in this order on the newest window, and a later one must beat the best so far by the
+    share `margin`, which is about what another seed changes; only the first is when all windows together have
     more than `choose_below_rows` rows, so that what is chosen depends on the input and never on the clock.
     `per_group` is what lists are sampled down to before they come here (`sample_list`).
     """
@@ -56,6 +57,7 @@ class RankerSettings:
     per_group: int = 60
     objectives: tuple[str, ...] = ("lambdarank", "binary")
     blank: float = 0.1
+    margin: float = 0.02
     choose_below_rows: int = 400_000
     threads: int = 2
     seed: int = 1
@@ -130,12 +132,12 @@ def train(
     chosen, tried, calibration = settings.objectives[0], {}, None
     if older and any(window.labels.any() for window in older) and newest.labels.any():
         contest = settings.objectives[: None if rows <= settings.choose_below_rows else 1]
-        best = -1.0
+        best = 0.0
         for name in contest:
             booster = _fit(older, names, name, settings)
             margin = _margin(booster, newest.features, settings.threads)
             tried[name] = ndcg_of_groups(margin, newest.labels, newest.sizes)
-            if tried[name] > best:
+            if tried[name] > best * (1.0 + settings.margin):
                 best, chosen = tried[name], name
                 calibration = platt(margin, newest.labels, newest.weights)
             progress()
@@ -156,13 +158,13 @@ def platt(margin: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[
     target, weights = labels.astype(np.float64), weights.astype(np.float64)
     share = np.clip(np.average(target, weights=weights), 1e-6, 1 - 1e-6)
     a, b = 1.0, float(np.log(share / (1 - share)))
-    total = weights.sum()
+    ridge = 1e-6 * weights.sum()  # keeps separable data and empty weights solvable
     for _ in range(30):
         p = _sigmoid(a * x + b)
         error, curve = weights * (p - target), weights * p * (1 - p)
-        gradient = np.array([error @ x + 1e-3 * total * 1e-3 * (a - 1.0), error.sum()])
+        gradient = np.array([error @ x + ridge * (a - 1.0), error.sum()])
         hessian = np.array([[curve @ (x * x), curve @ x], [curve @ x, curve.sum()]])
-        hessian += 1e-6 * total * np.eye(2)
+        hessian += ridge * np.eye(2)
         step = np.linalg.solve(hessian, gradient)
         step *= min(1.0, 2.0 / max(np.abs(step).max(), 1e-12))
         a, b = a - step[0], b - step[1]

@@ -43,12 +43,14 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which optional columns the input has. `groups`: the user column that popularity is split by."""
+    """Which optional columns the input has. `group`: the user column that popularity is split by; `kind`: the
+    item column that tells items apart best, and that a list is spread over."""
 
     item_columns: Mapping[str, str]
     user_columns: Mapping[str, str]
     events: tuple[str, ...]
     group: str | None = None
+    kind: str | None = None
 
     @property
     def titled(self) -> bool:

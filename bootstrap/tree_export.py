@@ -113,7 +113,8 @@ def _missing_goes_left(node: dict[str, Any]) -> int:
 
 
 def _round_down(threshold: float) -> float:
-    single = np.float32(threshold)
+    with np.errstate(over="ignore"):  # LightGBM writes 1.8e308 for "all that isn't missing"
+        single = np.float32(threshold)
     if float(single) > threshold:
         single = np.nextafter(single, np.float32(-np.inf))
     return float(single)

@@ -41,7 +41,9 @@ class Lists:
         return len(self.indptr) - 1
 
     def slice(self, group: int) -> tuple[Rows, F32]:
-        """Rows and scores of list number `group`, best first; views, nothing is copied."""
+        """Rows and scores of list number `group`, best first; views, nothing is copied. Empty past the last list."""
+        if group >= len(self):
+            return self.rows[:0], self.scores[:0]
         a, b = int(self.indptr[group]), int(self.indptr[group + 1])
         return self.rows[a:b], self.scores[a:b]
 

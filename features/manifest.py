@@ -142,6 +142,13 @@ class ReleaseWriter:
         """Register `root/file`, already written, as an index or a model."""
         self._document[section][name] = {**entry, "file": file, "files": {file: file_facts(self.root / file)}}
 
+    def golden(self, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], outputs: Mapping[str, Any]) -> None:
+        """Add inputs to a registered model and the outputs that they gave when it was built, checked at every load."""
+        entry = self._document["models"][model]
+        entry["golden"] = {"inputs": list(inputs), "outputs": list(outputs)}
+        for kind, arrays in (("in", inputs), ("out", outputs)):
+            entry["files"] |= self._save(f"{model}.golden.{kind}", arrays)
+
     def about(self, **facts: Any) -> None:
         """Add facts for people: figures, seed, source."""
         self._document["about"].update(facts)
@@ -189,6 +196,15 @@ def read_column(manifest: Manifest, view: str, field: str) -> Column:
         )
         return Strings(_array(manifest.root, view, f"{field}.codes"), vocab)
     return _array(manifest.root, view, field)
+
+
+def read_golden(manifest: Manifest, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A model's golden inputs and outputs by name; empty when it has none."""
+    golden = manifest.models[model].get("golden", {"inputs": [], "outputs": []})
+    return (
+        {name: _array(manifest.root, f"{model}.golden.in", name) for name in golden["inputs"]},
+        {name: _array(manifest.root, f"{model}.golden.out", name) for name in golden["outputs"]},
+    )
 
 
 def read_lists(manifest: Manifest, name: str) -> Lists:

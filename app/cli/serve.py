@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,13 +126,13 @@ def _serve(
 def _welcome(service: Service, sockets: tuple[socket.socket, socket.socket]) -> str:
     """Where it listens, and a request that works."""
     address, users = url(sockets[0]), service.example_users()
-    body = json.dumps(_example(service, users[0] if users else None), ensure_ascii=False)
+    body = shlex.quote(json.dumps(_example(service, users[0] if users else None), ensure_ascii=False))
     return (
         f"recserve {__version__}: release {service.snapshot.release}, configuration {service.snapshot.config_id}\n"
         f"  page      {address}/\n"
         f"  docs      {address}/docs\n"
         f"  operator  {url(sockets[1])}/metrics\n"
-        f"  try       curl -s {address}/recommend -H 'content-type: application/json' -d '{body}'"
+        f"  try       curl -s {address}/recommend -H 'content-type: application/json' -d {body}"
     )
 
 

@@ -19,6 +19,7 @@ from expression import Strings
 from stages.errors import ReleaseError
 from stages.types import F32, Candidates, Column, View
 
+GOLDEN_ERROR = 1e-4
 WARM_ROWS = (1, 2, 20, 100, 300, 500, 1000)
 
 
@@ -202,6 +203,20 @@ def load_model(path: Path, name: str, heads: Sequence[str], assemble: Assemble) 
         model._heads(inputs)
         times.append(perf_counter() - started)
     return OnnxModel(name, tuple(heads), assemble, session, sorted(times)[4] * 1e3)
+
+
+def check_golden(model: OnnxModel, inputs: Mapping[str, F32], outputs: Mapping[str, F32]) -> None:
+    """Run what the model was seen to do when it was built. ReleaseError when this machine gives something else."""
+    if not inputs:
+        return
+    found = model._heads(dict(inputs))
+    for head, expected in outputs.items():
+        error = float(np.abs(found[head] - expected).max(initial=0.0))
+        if not error <= GOLDEN_ERROR:
+            raise ReleaseError(
+                f"Model {model.name!r}: head {head!r} is off by {error:.2g} on its golden inputs. "
+                f"Expected at most {GOLDEN_ERROR:g}: the file, or the runtime, isn't the one that it was built with."
+            )
 
 
 def _check_signature(name: str, session: Any, heads: Sequence[str], assemble: Assemble) -> None:

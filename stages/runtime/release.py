@@ -11,13 +11,13 @@ import numpy as np
 
 from features.item_table import IdTable
 from features.lists import Lists
-from features.manifest import Column, Manifest, ManifestError, read_ids, read_lists
+from features.manifest import Column, Manifest, ManifestError, read_golden, read_ids, read_lists
 from features.resident import FieldSpec, ResidentUsers, load_view
 from stages.columns import Derived
 from stages.derived import DerivedSpec, bind_derived
 from stages.errors import ReleaseError
 from stages.runtime.indexes import FaissIndex
-from stages.runtime.models import Assemble, Features, OnnxModel, SplitInputs, load_model
+from stages.runtime.models import Assemble, Features, OnnxModel, SplitInputs, check_golden, load_model
 from stages.types import Table, VectorIndex
 
 
@@ -107,6 +107,8 @@ def _table(manifest: Manifest, name: str, items: int) -> Lists:
     lists = read_lists(manifest, _known(manifest.lists, "list", name, manifest))
     if not lists.groups and len(lists) != items:
         raise ReleaseError(f"List {name!r} has {len(lists)} entries. Expected one for each of {items} items.")
+    if len(lists.rows) and not 0 <= int(lists.rows.min()) <= int(lists.rows.max()) < items:
+        raise ReleaseError(f"List {name!r} names rows {lists.rows.min()} to {lists.rows.max()} of {items} items.")
     return lists
 
 
@@ -144,7 +146,9 @@ def _model(
             raise ReleaseError(f"Model {name!r} was trained on other features than are configured: {difference}.")
     else:
         assemble = SplitInputs(model.user, model.item, model.history, spec.widths, resident)
-    return load_model(manifest.root / entry["file"], name, model.heads, assemble)
+    loaded = load_model(manifest.root / entry["file"], name, model.heads, assemble)
+    check_golden(loaded, *read_golden(manifest, name))
+    return loaded
 
 
 def _difference(trained: Sequence[str], listed: Sequence[str]) -> str:

@@ -142,12 +142,31 @@ def test_without_a_positive_there_is_nothing_to_learn_from() -> None:
 
 def test_the_objective_is_chosen_on_the_newest_window_unless_the_input_is_large() -> None:
     windows = [window(1), window(2)]
-    both = train(windows, NAMES, QUICK)
+    both = train(windows, NAMES, RankerSettings(rounds=20, threads=1, margin=0.0))
     tried = both.report["ndcg_on_last_window"]
     assert set(tried) == {"lambdarank", "binary"}
     assert both.report["objective"] == max(tried, key=tried.get)
     large = train(windows, NAMES, RankerSettings(rounds=20, threads=1, choose_below_rows=10))
     assert set(large.report["ndcg_on_last_window"]) == {"lambdarank"}
+
+
+def test_the_first_objective_stays_unless_another_is_clearly_better() -> None:
+    trained = train([window(1), window(2)], NAMES, RankerSettings(rounds=20, threads=1, margin=10.0))
+    assert trained.report["objective"] == "lambdarank"
+
+
+def test_a_column_that_is_mostly_missing_is_exported(tmp_path: Path) -> None:
+    """Splits on missing against present have thresholds beyond single precision."""
+    windows = []
+    for seed in (1, 2):
+        made = window(seed)
+        made.features[:, 2] = np.where(made.labels, np.nan, 1.0)
+        windows.append(made)
+    trained = train(windows, NAMES, QUICK)
+    export(trained, tmp_path / "ranker.onnx")
+    session = runner(tmp_path / "ranker.onnx")
+    features = windows[0].features
+    assert largest_error(trained, features, lambda x: session.run(["buy"], {"features": x})[0]) < 1e-5
 
 
 def test_one_window_is_enough() -> None:

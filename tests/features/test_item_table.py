@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.ids import key_hashes
@@ -12,6 +12,7 @@ any_id = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 distinct = st.lists(any_id, unique=True, max_size=30)
 
 
+@settings(deadline=None)
 @given(distinct, st.lists(any_id, max_size=10))
 def test_any_unicode_ids_round_trip_and_only_they_are_known(ids: list[str], others: list[str]) -> None:
     table = IdTable.build(ids, "v1")
@@ -24,6 +25,7 @@ def test_any_unicode_ids_round_trip_and_only_they_are_known(ids: list[str], othe
     assert len(table) == len(ids)
 
 
+@settings(deadline=None)
 @given(st.lists(any_id, unique=True, min_size=1, max_size=20), st.data())
 def test_a_repeated_id_is_refused_by_name(ids: list[str], data: st.DataObject) -> None:
     twice = data.draw(st.sampled_from(ids))

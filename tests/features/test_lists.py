@@ -1,7 +1,7 @@
 """Lists of rows: by number, by name, several at once."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.lists import Lists
@@ -18,6 +18,7 @@ def lists_of(groups: list[list[tuple[int, float]]]) -> Lists:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(entries, min_size=1, max_size=6), st.data())
 def test_gathering_lists_equals_reading_them_one_by_one(
     groups: list[list[tuple[int, float]]], data: st.DataObject
@@ -31,6 +32,7 @@ def test_gathering_lists_equals_reading_them_one_by_one(
     assert lengths.tolist() == [len(groups[g]) for g in asked]
 
 
+@settings(deadline=None)
 @given(st.lists(entries, max_size=6))
 def test_a_list_is_found_by_name_and_by_number(groups: list[list[tuple[int, float]]]) -> None:
     lists = lists_of(groups)
@@ -42,6 +44,7 @@ def test_a_list_is_found_by_name_and_by_number(groups: list[list[tuple[int, floa
         assert (rows.dtype, scores.dtype) == (np.int32, np.float32)
     assert lists.group("G0") == -1
     assert lists.group("") == -1
+    assert len(lists.slice(len(groups))[0]) == 0
 
 
 def test_a_slice_copies_nothing() -> None:

@@ -131,7 +131,7 @@ def test_every_damaged_file_is_named(tmp_path: Path, how: str) -> None:
     Manifest.read(root)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_changed_byte_is_found(root: Path, data: st.DataObject) -> None:
     path = root / data.draw(st.sampled_from(files_of(root)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expression import Strings
@@ -77,6 +77,7 @@ def test_a_full_column_stays_the_mapped_file_and_nothing_is_writable(manifest: M
     assert not any(column.flags.writeable for column in columns.values())
 
 
+@settings(deadline=None)
 @given(st.lists(floats, max_size=20), st.none() | st.just("mean") | st.floats(-5, 5, width=32))
 def test_filling_agrees_with_a_plain_loop(values: list[float | None], default: str | float | None) -> None:
     column = np.array([np.nan if value is None else value for value in values], np.float32)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from features.errors import StoreUnavailable
+from features.lists import Lists
 from stages.runtime.release import LoadedRelease
 from tests.stages.small import N_ITEMS, Engine, home, item, step
 
@@ -114,3 +115,39 @@ def test_debug_traces_every_step_and_explains_absence(engine: Engine, size: int)
     assert why[item(9)]["step"] == "filters.seen"
     assert why[item(10)]["step"] in ("filters.sellable", "recall")
     assert set(answer.trace["items"]) == set(answer.ids)
+
+
+def test_items_and_users_without_vectors_are_served_without_a_degraded_step(loaded: LoadedRelease) -> None:
+    vectors = np.array(loaded.resident["item.embedding"])
+    vectors[::3] = np.nan
+    engine = Engine(replace(loaded, resident={**loaded.resident, "item.embedding": vectors}))
+    for user in ("u1", "nobody", None):
+        answer, outcome = engine.run(home(), user_id=user, size=50)
+        assert len(answer.ids) == 50
+        assert answer.degraded == []
+        assert outcome.bugs == 0
+
+
+def test_an_item_without_a_vector_does_not_switch_diversity_off(loaded: LoadedRelease) -> None:
+    vectors = np.array(loaded.resident["item.embedding"])
+    vectors[399] = np.nan
+    engine = Engine(replace(loaded, resident={**loaded.resident, "item.embedding": vectors}))
+    # rows 1, 9, 17 lie in one cluster, 2 in another
+    given = tuple(item(row) for row in (1, 9, 17, 2, 399))
+    mmr = step("re_rank", "re_rank.mmr", "mmr", {"similarity": "item.embedding", "relevance": 0.1})
+    answer, _ = engine.run(home(filters=(), re_rank=(mmr,)), candidates=given)
+    assert item(2) in answer.ids[:3]
+
+
+def test_an_empty_fallback_table_gives_a_short_list(loaded: LoadedRelease) -> None:
+    engine = Engine(replace(loaded, tables={**loaded.tables, "popular": Lists.of_groups([])}))
+    answer, _ = engine.run(home(recall=()), user_id=None)
+    assert answer.ids == []
+    assert answer.short == "catalogue_exhausted"
+
+
+def test_filled_items_carry_the_group_of_the_request_and_everyones_without_one(engine: Engine) -> None:
+    bare = home(recall=(), filters=(), pre_rank=None, re_rank=())
+    assert engine.run(bare, context={"region": "north"}, size=2)[0].ids == [item(399), item(398)]
+    for context in ({}, {"region": "nowhere"}):
+        assert engine.run(bare, context=context, size=2)[0].ids == [item(0), item(1)]

@@ -30,6 +30,7 @@ def release(
     tmp_path: Path,
     *,
     lists: int = 3,
+    neighbour: int = 0,
     vectors: np.ndarray = VECTORS,
     space: str = "als",
     features: tuple[str, ...] | None = FEATURES,
@@ -41,7 +42,9 @@ def release(
     writer.view("items", "item", {"price": np.array([1, 2, 3], np.float32)})
     writer.view("vectors", "item", {"embedding": VECTORS}, {"embedding": "als"})
     writer.view("users", "user", {"embedding": np.ones((1, 4), np.float32)}, {"embedding": "als"})
-    writer.lists("i2i", Lists(np.arange(lists + 1), np.zeros(lists, np.int32), np.ones(lists, np.float32)))
+    writer.lists(
+        "i2i", Lists(np.arange(lists + 1), np.array([neighbour, 0, 0][:lists], np.int32), np.ones(lists, np.float32))
+    )
     build_index(vectors, vectors, space=space).write(writer.root / "v.faiss")
     writer.file("indexes", "vectors", "v.faiss", space=space, effort=None)
     graphs.linear(writer.root / "trees.onnx", [1, 1])
@@ -126,6 +129,12 @@ def test_an_index_over_other_vectors_is_refused(tmp_path: Path, vectors: np.ndar
 def test_item_lists_that_do_not_cover_the_items_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"'i2i' has 2 entries\. Expected one for each of 3 items"):
         load_release(release(tmp_path, lists=2), spec())
+
+
+@pytest.mark.parametrize("row", [-1, 3])
+def test_lists_of_rows_that_are_not_there_are_refused(tmp_path: Path, row: int) -> None:
+    with pytest.raises(ReleaseError, match=r"List 'i2i' names rows .* of 3 items"):
+        load_release(release(tmp_path, neighbour=row), spec())
 
 
 def test_a_damaged_file_is_named_and_without_verification_not_looked_for(tmp_path: Path) -> None:

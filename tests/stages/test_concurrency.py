@@ -1,0 +1,144 @@
+"""Two thousand requests with random delays, failures and cancellations: what is answered stays answered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from features.errors import StoreTimeout
+from stages.guard import REASONS, Outcome
+from stages.runtime.release import LoadedRelease
+from stages.scene import Param, SceneConfig, StepConfig
+from stages.types import Answer, Hits, View
+from tests.stages.fakes import fake, hits, waiting
+from tests.stages.small import Engine, live_stock, step
+from tests.stages.virtual import loop_time, run_virtual
+
+REQUESTS, AT_ONCE, BUDGET = 2000, 250, 0.1
+PARAMS = {"a.reads": (), "b.reads": (), "price": 99.0, "relevance": 0.5}
+
+
+@dataclass
+class World:
+    """Fakes that draw their fate from the request's id; `ran` remembers which component answered which request."""
+
+    ran: set[tuple[str, str]] = field(default_factory=set)
+
+    def chance(self, view: View, name: str) -> random.Random:
+        return random.Random(f"{view.request.request_id}/{name}")
+
+    def channel(self, name: str, *rows: int) -> StepConfig:
+        async def run(view: View) -> Hits:
+            fate = self.chance(view, name)
+            try:
+                await asyncio.sleep(fate.uniform(0, 0.12))
+            except asyncio.CancelledError:
+                if fate.random() < 0.5:
+                    raise
+                await asyncio.sleep(fate.uniform(0, 0.5))  # works on although nobody waits any more
+            if fate.random() < 0.1:
+                raise StoreTimeout("late")
+            self.ran.add((view.request.request_id, f"recall.{name}"))
+            return hits(*rows)
+
+        made = waiting(name, run, cap=0.08)
+        return StepConfig(
+            made.role, made.name, made.component, {**made.settings, "reads": Param(f"{name}.reads")}, 0.08
+        )
+
+    def keep(self, view: View, batch: Any) -> Any:
+        if self.chance(view, "filter").random() < 0.1:
+            raise StoreTimeout("late")
+        return batch.rows % 3 != 0
+
+    def scene(self) -> SceneConfig:
+        cheap = step("filter", "filters.cheap", "expression", {"condition": "item.price < $price"})
+        mmr = {"similarity": "item.embedding", "relevance": Param("relevance")}
+        return SceneConfig(
+            "home",
+            BUDGET,
+            (
+                self.channel("a", *range(1, 30)),
+                self.channel("b", *range(20, 50)),
+                fake("recall", lambda _: hits(7), "c"),
+            ),
+            filters=(fake("filter", self.keep, on_fail="open"), cheap),
+            re_rank=(step("re_rank", "re_rank.mmr", "mmr", mmr),),
+            returned=("title", "live_stock"),
+            fallback="popular",
+        )
+
+
+STEP_OF = {"a.reads": "recall.a", "b.reads": "recall.b", "price": "filters.cheap", "relevance": "re_rank.mmr"}
+
+
+def sealed_half(answer: Answer, outcome: Outcome) -> str:
+    return repr((answer, outcome))
+
+
+def check(world: World, answer: Answer, outcome: Outcome) -> None:
+    """Every step ran or is named with its policy's effect; only steps that ran count as read."""
+    request, degraded = answer.request_id, dict(answer.degraded)
+    assert set(degraded.values()) <= set(REASONS)
+    for name in ("a", "b"):
+        recalled = any(name in channels for channels in answer.channels)
+        if f"recall.{name}" in degraded:
+            assert not recalled
+        else:
+            assert (request, f"recall.{name}") in world.ran
+    # a re-ranker that was handed nothing did not run either
+    idle = {r.name for r in outcome.records if r.name.startswith("re_rank") and not r.n_in}
+    assert outcome.reads == {p for p, name in STEP_OF.items() if name not in degraded.keys() | idle}
+    assert outcome.sealed
+    assert outcome.bugs == 0
+    assert len(answer.ids) == len(set(answer.ids)) == 10
+    assert all(len(column) == 10 for column in answer.fields.values())
+
+
+def test_the_sealed_half_never_changes_and_only_steps_that_ran_are_read(
+    loaded: LoadedRelease, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    engine = Engine(loaded, live=(live_stock(),), clock=loop_time)
+    plan = engine.plan(world.scene(), {name: [value] for name, value in PARAMS.items()})
+    draw = random.Random(20)
+
+    async def slow(commands: Any) -> None:
+        await asyncio.sleep(draw.choice([0.0, 0.001, 0.01, 0.2]))
+
+    engine.store.before = slow
+    done: list[tuple[Answer, Outcome, str]] = []
+
+    async def one(number: int) -> None:
+        await asyncio.sleep(draw.uniform(0, 1))
+        answer, outcome = await engine.ask(
+            plan, params=PARAMS, request_id=f"q{number}", user_id=f"u{number % 50}", size=10
+        )
+        check(world, answer, outcome)
+        done.append((answer, outcome, sealed_half(answer, outcome)))
+
+    async def everything() -> int:
+        for start in range(0, REQUESTS, AT_ONCE):
+            tasks = [asyncio.create_task(one(start + at)) for at in range(AT_ONCE)]
+            for task in draw.sample(tasks, AT_ONCE // 10):
+                asyncio.get_running_loop().call_later(draw.uniform(0, 1.1), task.cancel)
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            wrong = [e for e in ended if e is not None and not isinstance(e, asyncio.CancelledError)]
+            if wrong:
+                raise wrong[0]
+        await asyncio.sleep(10)
+        return len(asyncio.all_tasks())
+
+    assert run_virtual(everything()) == 1
+    assert REQUESTS * 0.85 < len(done) < REQUESTS
+    assert all(sealed_half(answer, outcome) == before for answer, outcome, before in done)
+    reasons = {reason for answer, _, _ in done for _, reason in answer.degraded}
+    assert {"timeout", "store_timeout"} <= reasons
+    assert any(not answer.degraded for answer, _, _ in done)
+    assert not [r for r in caplog.records if r.name.startswith("recserve")]
+    assert np.isfinite([score for answer, _, _ in done for score in answer.scores]).all()
