@@ -27,8 +27,9 @@ from features.store import FeatureStore, UserPlan
 from stages.compose import Resources, compose
 from stages.derived import DerivedSpec, stored_reads
 from stages.errors import ReleaseError
-from stages.pipeline import Pipeline, Release
+from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
+from stages.release import Release
 from stages.runtime.release import LoadedRelease, ModelSpec, ReleaseSpec, ViewSpec, load_release
 
 NO_CACHE_LIMIT = float("inf")

@@ -19,9 +19,10 @@ from features.live import Column
 from features.reader import UserColumns
 from stages.compose import Resources, compose
 from stages.derived import DerivedSpec, stored_reads
-from stages.pipeline import Pipeline, Release
+from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
 from stages.registry import Registry, component, discover
+from stages.release import Release
 from stages.runtime.models import Features
 from stages.runtime.release import LoadedRelease, load_release
 from stages.scene import Role, SceneConfig, StepConfig
@@ -74,8 +75,8 @@ class _Histories:
 
 
 class _NothingLive:
-    async def fetch(self, view: str, names: Sequence[str], rows: Rows, *, timeout: float) -> Mapping[str, Column]:
-        raise KeyError(view)
+    async def fetch(self, wanted: Mapping[str, Sequence[str]], rows: Rows, *, timeout: float) -> Mapping[str, Column]:
+        raise KeyError(*wanted)
 
     def absent(self, names: Sequence[str], n: int) -> Mapping[str, Column]:
         return {}

@@ -74,7 +74,7 @@ class UserReader:
 
 
 class ItemFetcher:
-    """Live item columns, one round trip for a view."""
+    """Live item columns, one round trip for all views of a segment."""
 
     def __init__(self, items: IdTable, store: FeatureStore, views: Mapping[str, LiveView]) -> None:
         self._items = items
@@ -82,10 +82,15 @@ class ItemFetcher:
         self._views = views
         self._fields = {f"item.{f.name}": f for view in views.values() for f in view.fields}
 
-    async def fetch(self, view: str, names: Sequence[str], rows: Rows, *, timeout: float) -> Mapping[str, Column]:
-        """The columns `names` over `rows`. Raises StoreError."""
-        fetched = await self._store.fetch(self._views[view], self._items.ids(rows), timeout=timeout)
-        return {name: fetched.columns[self._fields[name].name] for name in names}
+    async def fetch(self, wanted: Mapping[str, Sequence[str]], rows: Rows, *, timeout: float) -> Mapping[str, Column]:
+        """The columns `wanted` of each view, over `rows`. Raises StoreError."""
+        views = [self._views[view] for view in wanted]
+        fetched = await self._store.fetch(views, self._items.ids(rows), timeout=timeout)
+        return {
+            name: found.columns[self._fields[name].name]
+            for names, found in zip(wanted.values(), fetched, strict=True)
+            for name in names
+        }
 
     def absent(self, names: Sequence[str], n: int) -> Mapping[str, Column]:
         """The same columns when nothing could be read: defaults, else missing."""

@@ -119,15 +119,21 @@ class FeatureStore:
             views.update({v.name: ViewRead("error", v.defaults(), failure.reason) for v in asked})
         return UserRead(history, error, views)
 
-    async def fetch(self, view: LiveView, ids: Sequence[str], *, timeout: float) -> Fetched:
-        """Read a live view of n items in one round trip: one MGET, or n pipelined HMGETs.
+    async def fetch(self, views: Sequence[LiveView], ids: Sequence[str], *, timeout: float) -> list[Fetched]:
+        """Read live views of n items, all in one round trip: per view one MGET, or n pipelined HMGETs.
 
         Raises StoreError.
         """
         if not ids:
-            return self._from_fields(view, [])
+            return [self._from_fields(view, []) for view in views]
         identities = [text.encode() for text in ids]
-        replies = await self._commands.execute(view.commands(identities), timeout=timeout)
+        batches = [view.commands(identities) for view in views]
+        replies = await self._commands.execute([c for batch in batches for c in batch], timeout=timeout)
+        ends = np.cumsum([len(batch) for batch in batches]).tolist()
+        parts = [replies[end - len(batch) : end] for batch, end in zip(batches, ends, strict=True)]
+        return [self._fetched(view, identities, part) for view, part in zip(views, parts, strict=True)]
+
+    def _fetched(self, view: LiveView, identities: Sequence[bytes], replies: Sequence[Reply]) -> Fetched:
         if view.schema is None:
             return self._from_fields(view, [self._fields(view, reply) for reply in replies])
         return self._from_rows(view, self._decode(view, identities, _list(replies[0])))

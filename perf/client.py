@@ -28,7 +28,9 @@ def recommend_body(scene: str, user: int, groups: int, size: int, **more: object
 
 def request_bytes(body: bytes, path: str = "/recommend", host: str = "127.0.0.1") -> bytes:
     """A whole HTTP/1.1 POST of a JSON body."""
-    head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 

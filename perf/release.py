@@ -165,9 +165,7 @@ def _scene(workload: Workload) -> dict[str, Any]:
         "merge": {"limit": workload.candidates},
         "pre_rank": {"dot": ["user.embedding", "item.embedding"], "keep": workload.ranked},
         "rank": {"model": "deepfm", "score": "buy"},
-        "re_rank": [
-            {"mmr": {"similarity": "item.embedding", "relevance": f"${PARAMETER}", "window": workload.window}}
-        ],
+        "re_rank": [{"mmr": {"similarity": "item.embedding", "relevance": f"${PARAMETER}", "window": workload.window}}],
         "return": ["price"],
         "fallback": "popular",
     }

@@ -120,7 +120,16 @@ def running(place: Place, store: str, cores: frozenset[int]) -> Iterator[Server]
     Its log goes to ``VAR/server.log``. Raises RuntimeError with the log's end when it doesn't come up.
     """
     command = [sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())", "serve"]
-    command += ["--config", str(place.configs.resolve()), "--var", str(place.var.resolve()), "--port", "0", "--operator-port", "0"]
+    command += [
+        "--config",
+        str(place.configs.resolve()),
+        "--var",
+        str(place.var.resolve()),
+        "--port",
+        "0",
+        "--operator-port",
+        "0",
+    ]
     log = place.var / "server.log"
     with log.open("wb") as errors:
         before = os.sched_getaffinity(0) if cores else set()

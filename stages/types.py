@@ -94,7 +94,8 @@ class Hits:
     scores: F32
 
 
-NO_HITS = Hits(np.empty(0, np.int32), np.empty(0, np.float32))
+NO_ROWS: Rows = np.empty(0, np.int32)
+NO_HITS = Hits(NO_ROWS, np.empty(0, np.float32))
 
 
 class ColumnSource(Protocol):

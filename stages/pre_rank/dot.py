@@ -21,4 +21,5 @@ class Dot(PreRanker):
         if query is None:
             return batch.score
         scores: F32 = batch[self.item] @ query
-        return np.where(np.isnan(scores), np.float32(-np.inf), scores)
+        missing = np.isnan(scores)
+        return np.where(missing, np.float32(-np.inf), scores) if missing.any() else scores

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 
 from stages.registry import component
@@ -27,39 +29,48 @@ class Mmr(Reranker):
         if self.relevance >= 1.0 or n < 2:
             return everyone
         head = batch.take(everyone[:n])
-        picked = _pick(_unit(head.score), _cosines(head[self.similarity]), self.relevance, min(size, n))
+        gain = _unit(head.score) * np.float32(self.relevance)
+        picked = _pick(gain, _cosines(head[self.similarity]), 1.0 - self.relevance, min(size, n))
         left = np.ones(len(batch), np.bool_)
         left[picked] = False
-        return np.concatenate([picked, everyone[left]])
+        return np.concatenate([picked, left.nonzero()[0]])
 
 
 def _unit(score: F32) -> F32:
     """Scores in 0..1; an infinite one (the worst, of an item without a vector) goes to its end of the range."""
-    finite = score[np.isfinite(score)]
-    if not len(finite):
-        return np.zeros_like(score)
-    low, high = finite.min(), finite.max()
-    return (np.clip(score, low, high) - low) / (high - low) if high > low else np.zeros_like(score)
+    low, high = score.min(), score.max()
+    if not (isfinite(low) and isfinite(high)):
+        finite = score[np.isfinite(score)]
+        if not len(finite):
+            return np.zeros_like(score)
+        low, high = finite.min(), finite.max()
+        score = np.clip(score, low, high)
+    return (score - low) / (high - low) if high > low else np.zeros_like(score)
 
 
 def _cosines(vectors: F32) -> F32:
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    usable = np.isfinite(norms) & (norms > 0)
-    unit = np.where(usable[:, None], vectors, 0) / np.where(usable, norms, 1)[:, None]
-    cosines = unit @ unit.T
-    return cosines.astype(np.float32, copy=False)
+    """f32[n, n]; 0 wherever a vector is missing."""
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    usable = np.isfinite(squares) & (squares > 0)
+    if not usable.all():
+        vectors = np.where(usable[:, None], vectors, np.float32(0))
+        squares = np.where(usable, squares, np.float32(1))
+    unit = vectors / np.sqrt(squares)[:, None]
+    cosines: F32 = unit @ unit.T
+    return cosines
 
 
-def _pick(relevance: F32, cosines: F32, weight: float, size: int) -> Index:
-    gain = relevance * np.float32(weight)
-    penalty = cosines * np.float32(1.0 - weight)
-    nearest = np.zeros_like(gain)
-    value = np.empty_like(gain)
+def _pick(value: F32, cosines: F32, weight: float, size: int) -> Index:
+    """Greedy picks, i64[size]. What an item is worth after several picks is the least of what it is after each.
+
+    So a pick costs an argmax and a minimum with one row of a matrix; `value` and `cosines` are overwritten.
+    """
+    after = cosines
+    after *= np.float32(-weight)
+    after += value
+    np.fill_diagonal(after, -np.inf)
     picked = np.empty(size, np.intp)
     for position in range(size):
-        np.subtract(gain, nearest, out=value)
-        chosen = int(value.argmax())
-        picked[position] = chosen
-        gain[chosen] = -np.inf
-        np.maximum(nearest, penalty[chosen], out=nearest)
+        picked[position] = chosen = value.argmax()
+        np.minimum(value, after[chosen], out=value)
     return picked

@@ -64,7 +64,7 @@ class Shop:
         return asyncio.run(self.reader.read(user, timeout=1.0))
 
     def fetch(self, names: Sequence[str], rows: Sequence[int]) -> Any:
-        return asyncio.run(self.fetcher.fetch("stock", names, np.array(rows, np.int32), timeout=1.0))
+        return asyncio.run(self.fetcher.fetch({"stock": names}, np.array(rows, np.int32), timeout=1.0))
 
 
 def test_release_live_and_behaviour_come_by_full_name_in_one_round_trip() -> None:

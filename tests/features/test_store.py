@@ -181,7 +181,7 @@ def test_a_refused_command_is_an_error_of_its_view_alone(world: World) -> None:
     assert read.views["vector"].outcome == "missing"
     assert len(read.history) == 1
     with pytest.raises(CommandError, match="NOPERM"):
-        asyncio.run(world.features.fetch(STOCK, ["a"], timeout=1.0))
+        asyncio.run(world.features.fetch([STOCK], ["a"], timeout=1.0))
 
 
 @pytest.fixture(params=["memory", "valkey"])
@@ -208,7 +208,7 @@ def test_live_hashes_of_items_become_typed_columns(features: Features) -> None:
         ("SET", "item:c:live", "not a hash"),
     ]
     runner.run(commands.execute([("DEL", "item:a:live", "item:b:live", "item:c:live"), *writes], timeout=5.0))
-    fetched = runner.run(store.fetch(STOCK, ["a", "b", "c", "d"], timeout=5.0))
+    [fetched] = runner.run(store.fetch([STOCK], ["a", "b", "c", "d"], timeout=5.0))
     c = fetched.columns
     assert fetched.present.tolist() == [True, True, False, False]
     assert isinstance(c["status"], Strings)
@@ -226,7 +226,7 @@ def test_live_hashes_of_items_become_typed_columns(features: Features) -> None:
         assert column.dtype == dtype
         np.testing.assert_array_equal(column, np.array(expected, dtype))
     assert store.undecoded == {"stock": 5}
-    assert len(runner.run(store.fetch(STOCK, [], timeout=5.0)).present) == 0
+    assert len(runner.run(store.fetch([STOCK], [], timeout=5.0))[0].present) == 0
 
 
 def test_live_rows_of_items_come_in_one_batch(features: Features) -> None:
@@ -240,7 +240,7 @@ def test_live_rows_of_items_come_in_one_batch(features: Features) -> None:
         ("SET", VECTOR.key.key(text.encode()), value) for text, value in zip(ids[:200], values[:200], strict=True)
     ]
     runner.run(commands.execute([*writes, ("SET", VECTOR.key.key(b"item 7"), b"garbage")], timeout=5.0))
-    fetched = runner.run(store.fetch(VECTOR, ids, timeout=5.0))
+    [fetched] = runner.run(store.fetch([VECTOR], ids, timeout=5.0))
     assert fetched.present.sum() == 199
     assert store.undecoded == {"vector": 1}
     column = fetched.columns["spend"]

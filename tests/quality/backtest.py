@@ -89,7 +89,6 @@ def _ask_all(
 ) -> Result:
     truth = truth_after(log.user, log.item, log.ts, cut, window, new_only=scene == "discover")
     rows = {item: row for row, item in enumerate(log.item_ids)}
-    connection = http.client.HTTPConnection("127.0.0.1", port)
     taken: list[float] = []
 
     def lists(name: str) -> list[np.ndarray]:
@@ -101,9 +100,10 @@ def _ask_all(
             found.append(np.array([rows.get(item["id"], -1) for item in answer["items"]]))
         return found
 
-    single = {channel: measure(lists(name), truth.items) for channel, name in channels.items()}
-    taken.clear()
-    return Result(measure(lists(scene), truth.items), single, np.array(taken), seconds)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        single = {channel: measure(lists(name), truth.items) for channel, name in channels.items()}
+        taken.clear()
+        return Result(measure(lists(scene), truth.items), single, np.array(taken), seconds)
 
 
 def ask(connection: http.client.HTTPConnection, body: Mapping[str, Any]) -> Any:
@@ -123,23 +123,24 @@ def served(configs: Path, var: Path, *, now: str | None = None) -> Iterator[int]
     command += ["--port", str(port), "--operator-port", str(operator)]
     if now is not None:
         command += ["--now", now]
-    log = tempfile.TemporaryFile()
-    process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        _wait_ready(port, process)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(15)
-        log.close()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            _wait_ready(port, process)
+            yield port
+        finally:
+            process.terminate()
+            process.wait(15)
 
 
 def _wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         assert process.poll() is None, "the service ended while starting"
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+        with (
+            contextlib.suppress(OSError, http.client.HTTPException),
+            contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=1)) as connection,
+        ):
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
                 return
@@ -166,7 +167,8 @@ def main(data: str, *days: str) -> None:
                 best = {metric: result.best_channel(metric) for metric in (0, 2)}
                 print(
                     f"{data} {day}d {scene}: users {len(result.served)}, built in {result.seconds_to_build:.0f} s, "
-                    f"p50 {np.percentile(result.milliseconds, 50):.1f} ms p99 {np.percentile(result.milliseconds, 99):.1f} ms"
+                    f"p50 {np.percentile(result.milliseconds, 50):.1f} ms, "
+                    f"p99 {np.percentile(result.milliseconds, 99):.1f} ms"
                 )
                 for name, values in {**result.channels, "served": result.served}.items():
                     hit, recall, ndcg = (str(estimate(values[:, metric])) for metric in range(3))

@@ -39,4 +39,3 @@ def test_the_funnel_beats_the_best_single_channel_of_its_release(
 def test_nothing_leaks_from_after_the_cut(retail: dict[str, Result]) -> None:
     """Hit rates far above what the best offline funnels reach would mean that the future was seen."""
     assert retail["discover"].served[:, HIT_RATE].mean() < 0.77
-

@@ -26,9 +26,10 @@ from features.store import FeatureStore
 from stages.compose import Resources, compose
 from stages.derived import DerivedSpec, stored_reads
 from stages.guard import Outcome
-from stages.pipeline import Pipeline, Release
+from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
 from stages.registry import discover
+from stages.release import Release
 from stages.runtime.indexes import build_index
 from stages.runtime.release import LoadedRelease, ReleaseSpec, ViewSpec, load_release
 from stages.scene import SceneConfig, StepConfig

@@ -1,0 +1,127 @@
+"""Starting and stopping: ports, what is missing, and a drain that answers what it has taken."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e.shop import Shop
+from tests.service import Place, alive, recserve, serving, until
+
+IN_FLIGHT = 30
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that another process listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def refused(place: Place, *words: str | int, env: dict[str, str] | None = None) -> str:
+    done = recserve("serve", *place.words, *map(str, words), env=env, seconds=30)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_taken_port_is_named_with_the_way_out(built: Place, taken: int) -> None:
+    said = refused(built, "--port", taken, "--operator-port", 0)
+    assert f"port {taken} on 127.0.0.1 is taken" in said
+    assert "PORT=" in said
+
+
+def test_the_environment_sets_the_ports(built: Place, taken: int) -> None:
+    assert f"port {taken} " in refused(built, "--operator-port", 0, env={"PORT": str(taken)})
+    said = refused(built, "--port", 0, env={"OPERATOR_PORT": str(taken)})
+    assert f"port {taken} " in said
+    assert "OPERATOR_PORT=" in said
+
+
+@pytest.mark.parametrize("port", ["eighty", "-1", "65536", ""])
+def test_a_port_in_the_environment_that_is_none_is_refused_or_left_out(built: Place, port: str, taken: int) -> None:
+    """An empty variable counts as none; the operator's port ends the run here."""
+    said = refused(built, "--operator-port", taken, env={"PORT": port})
+    assert "PORT" in said
+
+
+def test_a_port_that_is_none_is_refused(built: Place) -> None:
+    assert "65536" in refused(built, "--port", 65536, "--operator-port", 0)
+
+
+def test_without_a_release_it_says_how_to_make_one(built: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = Place(built.configs, tmp_path_factory.mktemp("empty"))
+    assert "recserve bootstrap" in refused(place, "--port", 0, "--operator-port", 0)
+
+
+def test_a_missing_configuration_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = Place.under(tmp_path_factory.mktemp("nothing"))
+    assert str(place.configs) in refused(place, "--port", 0, "--operator-port", 0)
+
+
+def test_two_services_do_not_share_a_store_and_the_second_says_so(fresh: Callable[[], Place]) -> None:
+    place = fresh()
+    with serving(place) as first:
+        said = refused(place, "--port", 0, "--operator-port", 0)
+        assert f"in use by process {first.process.pid}" in said
+        assert len(first.ask()["items"]) == 10
+
+
+def test_sigterm_answers_what_was_taken_and_ends_with_zero(fresh: Callable[[], Place], shop: Shop) -> None:
+    body = json.dumps({"scene": "home", "user_id": shop.user_ids[0], "size": 10}).encode()
+    head = b"POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    with serving(fresh()) as service:
+        store = service.valkey
+        held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(IN_FLIGHT)]
+        for connection in held:
+            connection.sendall(head % len(body) + body[:10])
+        until(
+            lambda: in_flight(service.request("GET", "/metrics", operator=True)[2]) == IN_FLIGHT, "requests in flight"
+        )
+        service.process.send_signal(signal.SIGTERM)
+        until(lambda: refuses_connections(service.port), "the end of listening")
+        assert service.process.poll() is None
+        for connection in held:
+            connection.sendall(body[10:])
+        for connection in held:
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert response.status == 200
+            assert len(json.loads(response.read())["items"]) == 10
+            connection.close()
+        assert service.process.wait(15) == 0
+        assert store is not None
+        assert not alive(store)
+
+
+def in_flight(metrics: bytes) -> float:
+    line = next(line for line in metrics.splitlines() if line.startswith(b"recserve_in_flight "))
+    return float(line.split()[1])
+
+
+def refuses_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_starting_ends_it(fresh: Callable[[], Place], number: signal.Signals) -> None:
+    with serving(fresh(), ready=False) as service:
+        until(lambda: service.output.exists() and _has_child(service.process.pid), "a start")
+        service.process.send_signal(number)
+        assert service.process.wait(20) in (0, 130, -number)
+        assert "Traceback" not in service.text()
+
+
+def _has_child(pid: int) -> bool:
+    from tests.service import children
+
+    return bool(children(pid))
