@@ -33,7 +33,8 @@ class Recipe:
     neighbour_k: int = 300
     popular_k: int = 200
     repeat_k: int = 300
-    keep: int = 600
+    keep_home: int = 1000
+    keep_discover: int = 600
     recent: int = 50
     windows: int = 3
     users_per_window: int = 1500
@@ -90,13 +91,16 @@ def scenes(recipe: Recipe, found: Found) -> tuple[Scene, ...]:
     repeat = Step(
         "repeat", "repeat", {"history": HISTORY, "k": recipe.repeat_k, "half_life": recipe.repeat_half_life * DAY}
     )
-    pre_rank = Step("dot", "dot", {"user": "user.embedding", "item": "item.embedding"}, {"keep": recipe.keep})
+
+    def dot(keep: int) -> Step:
+        return Step("dot", "dot", {"user": "user.embedding", "item": "item.embedding"}, {"keep": keep})
+
     asked = Step("exclude", "exclude", {})
     sold = Step("sold", "expression", {"condition": "item.buyers > 0"})
     seen = Step("seen", "seen", {}, {"on_fail": "open"})
     return (
-        Scene("home", (*common, repeat), (asked, sold), pre_rank, "home_ranker"),
-        Scene("discover", common, (seen, asked, sold), pre_rank, "discover_ranker"),
+        Scene("home", (*common, repeat), (asked, sold), dot(recipe.keep_home), "home_ranker"),
+        Scene("discover", common, (seen, asked, sold), dot(recipe.keep_discover), "discover_ranker"),
     )
 
 
@@ -130,6 +134,8 @@ def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
         "item.age_first": {"age_days": ["item.first_seen"]},
         "item.age_last": {"age_days": ["item.last_seen"]},
         "item.affinity": {"dot": ["user.embedding", "item.embedding"]},
+        "item.vector_similarity": {"history_similarity": [RECENT, "item.embedding"]},
+        "item.vector_nearest": {"history_nearest": [RECENT, "item.embedding"]},
         "item.history_length": {"history_length": [HISTORY]},
         "item.history_idle_days": {"history_idle_days": [HISTORY]},
         "item.history_variety": {"history_variety": [HISTORY]},
@@ -178,7 +184,8 @@ def features(scene: Scene, found: Found) -> tuple[str, ...]:
     """What the scene's ranker reads, in the order of its input."""
     names = [f"channel.{step.name}.{column}" for step in scene.recall for column in ("score", "rank")]
     names += [f"item.{name}" for name in _ITEM]
-    names += ["item.affinity", "item.history_length", "item.history_idle_days", "item.history_variety"]
+    names += ["item.affinity", "item.vector_similarity", "item.vector_nearest"]
+    names += ["item.history_length", "item.history_idle_days", "item.history_variety"]
     if found.titled:
         names += ["item.title_similarity", "item.title_nearest"]
     for code in found.codes:

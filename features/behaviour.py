@@ -75,7 +75,8 @@ def unique_events(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
 
     O(m) when they are in order already, which is how writes leave them.
     """
-    events = np.concatenate(parts) if parts else np.empty(0, EVENT)
+    filled = [part for part in parts if len(part)]
+    events = filled[0] if len(filled) == 1 else np.concatenate(filled or [np.empty(0, EVENT)])
     ts, item, code = events["ts"], events["item"], events["event"]
     if _ascending(ts, item, code).all():
         return events

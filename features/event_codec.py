@@ -59,6 +59,8 @@ def decode_events(value: bytes, *, tail: bool = False) -> NDArray[np.void]:
     Raises MalformedHistoryError when nothing can be made of the value, when an event
     lacks a field, or has a code of more than 16 bits.
     """
+    if not value:
+        return np.empty(0, EVENT)
     odd = len(value) % CHUNK_BYTES
     chunks = np.frombuffer(value, _CHUNK, offset=odd, count=len(value) // CHUNK_BYTES)
     good = chunks["head"] == _CONSTANT["head"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.ids import key_hashes
+from features.ids import key_hash, key_hashes
 
 Rows = NDArray[np.int32]
 
@@ -60,10 +60,16 @@ class IdTable:
         """Row of each 64-bit id hash, i32[n]; -1 for an unknown one. O(n log len(self))."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.int32)
-        at = np.searchsorted(self.keys, keys)
-        np.minimum(at, len(self.keys) - 1, out=at)
-        rows: Rows = np.where(self.keys.take(at) == keys, self.order.take(at), np.int32(-1))
+        at = self.keys.searchsorted(keys)
+        rows: Rows = self.order.take(at, mode="clip")
+        rows[self.keys.take(at, mode="clip") != keys] = -1
         return rows
+
+    def row(self, identity: str) -> int:
+        """Row of one id, -1 for an unknown one."""
+        key = np.uint64(key_hash(identity.encode()))
+        at = int(self.keys.searchsorted(key))
+        return int(self.order[at]) if at < len(self.keys) and self.keys[at] == key else -1
 
     def ids(self, rows: Rows) -> list[str]:
         """The ids of rows; every row must be >= 0. O(n) strings: for what is returned, not for candidates."""

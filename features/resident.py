@@ -88,7 +88,7 @@ class ResidentUsers:
 
     def values(self, user_id: str) -> dict[str, Any]:
         """`user.*` values of one user: scalars and vectors; a missing one is left out. {} for an unknown user."""
-        row = int(self.ids.rows([user_id])[0])
+        row = self.ids.row(user_id)
         if row < 0:
             return {}
         found = {}

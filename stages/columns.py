@@ -36,7 +36,7 @@ class Columns:
         """
         held = self._resident.get(name)
         if held is not None:
-            return np.take(held, batch.rows, axis=0) if isinstance(held, np.ndarray) else held.take(batch.rows)
+            return held.take(batch.rows, axis=0) if isinstance(held, np.ndarray) else held.take(batch.rows)
         make = self._derived.get(name)
         if make is not None:
             return make(self, batch)

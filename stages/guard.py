@@ -110,14 +110,18 @@ def check_hits(hits: Any, items: int) -> Hits:
         )
     if not len(rows):
         return NO_HITS
-    if rows.dtype.kind not in "iu" or int(rows.max()) >= items:
-        raise InvalidOutput(f"a channel returned {_shape(rows)} up to {rows.max()}. Expected rows below {items}.")
-    rows = rows.astype(np.int32, copy=False)
-    usable = (rows >= 0) & np.isfinite(scores)
-    if not usable.all():
-        rows, scores = rows[usable], scores[usable]
+    if rows.dtype.kind not in "iu":
+        raise InvalidOutput(f"a channel returned rows {_shape(rows)}. Expected integers.")
     ordered = np.sort(rows)
-    if (ordered[1:] == ordered[:-1]).any():
+    if int(ordered[-1]) >= items:
+        raise InvalidOutput(f"a channel returned {_shape(rows)} up to {ordered[-1]}. Expected rows below {items}.")
+    rows = rows.astype(np.int32, copy=False)
+    finite = np.isfinite(scores)
+    if ordered[0] < 0 or not finite.all():
+        usable = finite & (rows >= 0)
+        rows, scores = rows[usable], scores[usable]
+        ordered = np.sort(rows)
+    if _repeats(ordered):
         first = np.sort(np.unique(rows, return_index=True)[1])
         rows, scores = rows[first], scores[first]
     return Hits(rows, scores)
@@ -143,13 +147,16 @@ def check_order(order: Any, n: int) -> Index:
     """A re-ranker's result, or InvalidOutput: positions in range, none twice."""
     if not isinstance(order, np.ndarray) or order.ndim != 1 or order.dtype.kind not in "iu":
         raise InvalidOutput(f"a re-ranker returned {_shape(order)}. Expected an index array.")
-    seen = np.zeros(n, np.bool_)
-    if len(order) > n or (len(order) and (int(order.min()) < 0 or int(order.max()) >= n)):
+    ordered = np.sort(order)
+    if len(order) and (int(ordered[0]) < 0 or int(ordered[-1]) >= n):
         raise InvalidOutput(f"a re-ranker returned positions outside of 0..{n - 1}.")
-    seen[order] = True
-    if int(seen.sum()) != len(order):
+    if _repeats(ordered):
         raise InvalidOutput("a re-ranker returned a position twice.")
     return order.astype(np.intp, copy=False)
+
+
+def _repeats(ordered: np.ndarray[Any, Any]) -> bool:
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _shape(value: Any) -> str:

@@ -33,7 +33,9 @@ class ModelScorer(Scorer):
         """One run of the model over all candidates."""
         heads = self.model.score(view, batch)
         value = self.score_({name: heads[name] if name in heads else batch[name] for name in self.score_.names})
-        scores = np.broadcast_to(np.asarray(value, np.float32), (len(batch),))
+        scores = np.asarray(value, np.float32)
+        if scores.shape != (len(batch),):  # an expression may be a constant
+            scores = np.broadcast_to(scores, (len(batch),))
         if not np.isfinite(scores).all():
             raise InvalidOutput(f"Model {self.model.name}: {int((~np.isfinite(scores)).sum())} scores are not finite.")
         return scores

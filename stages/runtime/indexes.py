@@ -40,9 +40,12 @@ class FaissIndex:
         parameters = None
         if self.effort is not None:
             parameters = faiss.SearchParametersIVF(nprobe=effort or self.effort)
-        scores, rows = self.index.search(query.reshape(1, -1), k, params=parameters)
-        found = rows[0] >= 0
-        return rows[0][found].astype(np.int32), scores[0][found]
+        found = self.index.search(query.reshape(1, -1), k, params=parameters)
+        scores, rows = found[0][0], found[1][0].astype(np.int32)
+        if not len(rows) or rows[-1] >= 0:  # faiss fills up with -1 at the end
+            return rows, scores
+        known = rows >= 0
+        return rows[known], scores[known]
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,16 @@ def _as_matrix(value: Any, n: int, width: int) -> F32:
     if value is None:
         return np.full((n, width), np.nan, np.float32)
     array = np.asarray(value.codes if isinstance(value, Strings) else value, np.float32)
+    if array.shape == (n, width):
+        return array
     return np.broadcast_to(array if array.ndim == 2 else array.reshape(-1, width), (n, width))
+
+
+def _never_missing(column: Column | None) -> bool:
+    """Whether a resident column has no NaN. O(rows), once at load; an unknown column may have one."""
+    if column is None or isinstance(column, Strings):
+        return column is not None
+    return column.dtype.kind != "f" or not np.isnan(column.min(initial=0.0))  # a NaN is the minimum of anything
 
 
 class SplitInputs:
@@ -112,8 +121,13 @@ class SplitInputs:
         widths: Mapping[str, int],
         resident: Mapping[str, Column],
     ) -> None:
-        self._user = [(name, widths.get(name, 1)) for name in user]
+        self._user: list[tuple[str, slice]] = []
+        self._width = 0
+        for name in user:
+            self._user.append((name, slice(self._width, self._width + widths.get(name, 1))))
+            self._width = self._user[-1][1].stop
         self._item = Features(item, widths, resident)
+        self._whole = all(_never_missing(resident.get(name)) for name in item)
         self._history = history
         if history is not None and history[0] not in resident:
             raise ReleaseError(f"A history gathers {history[0]}. Expected a resident column.")
@@ -124,10 +138,13 @@ class SplitInputs:
     def __call__(self, view: View, batch: Candidates) -> dict[str, F32]:
         """A missing value is 0 (a network has no branch for NaN); an empty history is one row of zeros."""
         item = self._item(view, batch)["features"]
-        inputs = {"item": np.where(np.isnan(item), np.float32(0), item)}
+        inputs = {"item": item if self._whole else np.where(np.isnan(item), np.float32(0), item)}
         if self._user:
-            parts = [np.zeros(w, np.float32) if view.get(n) is None else np.ravel(view.get(n)) for n, w in self._user]
-            inputs["user"] = np.concatenate(parts).astype(np.float32, copy=False).reshape(1, -1)
+            user = inputs["user"] = np.zeros((1, self._width), np.float32)
+            for name, place in self._user:
+                value = view.get(name)
+                if value is not None:
+                    user[0, place] = value
         if self._history is not None:
             inputs["history"] = self._recent(view)
         return inputs
@@ -147,7 +164,7 @@ class SplitInputs:
         """Zeros; a history of one item."""
         inputs = {"item": np.zeros((n, self._item.width), np.float32)}
         if self._user:
-            inputs["user"] = np.zeros((1, sum(w for _, w in self._user)), np.float32)
+            inputs["user"] = np.zeros((1, self._width), np.float32)
         if self._history is not None:
             inputs["history"] = np.zeros((1, self._depth), np.float32)
         return inputs

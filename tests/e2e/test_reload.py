@@ -1,0 +1,182 @@
+"""Configuration swapped while serving: a bad one changes nothing, a good one is whole in every answer."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.e2e.shop import Shop
+from tests.service import Place, Service, ids, serving, until
+
+HOME, ABTEST = "scenes/home.yaml", "abtest.yaml"
+CHEAP = 20.0
+
+
+@pytest.fixture
+def own(fresh: Callable[[], Place]) -> Place:
+    return fresh()
+
+
+@pytest.fixture
+def live(own: Place) -> Iterator[Service]:
+    with serving(own) as running:
+        yield running
+
+
+def last_reload(service: Service) -> dict[str, Any]:
+    found: dict[str, Any] = service.get("/admin/status", operator=True)["last_reload"]
+    return found
+
+
+def hang_up(service: Service) -> list[str]:
+    """SIGHUP, and the errors once it has been acted on; `at` alone can't tell, for clocks are coarse."""
+    before = last_reload(service)
+    service.process.send_signal(signal.SIGHUP)
+    until(lambda: last_reload(service) != before, "the reload")
+    return list(last_reload(service)["errors"])
+
+
+@pytest.mark.parametrize("how", ["signal", "route"])
+@pytest.mark.parametrize(
+    ("name", "old", "new", "line", "said"),
+    [
+        (HOME, "budget: 120ms", "budget: soon", 5, "budget"),
+        (HOME, "sold: item.buyers > 0", "sold: item.byers > 0", 11, "item.buyers"),
+        (HOME, "budget: 120ms", "budget: 120ms\nbudget: 130ms", 6, "budget"),
+        ("models.yaml", "spaces:", "spaces: [", 4, ""),
+        ("features.yaml", "release: item_titles", "release: item_tittles", None, "item_titles"),
+    ],
+)
+def test_a_malformed_configuration_keeps_the_old_one(
+    own: Place, live: Service, shop: Shop, how: str, name: str, old: str, new: str, line: int | None, said: str
+) -> None:
+    before = live.ask("home", shop.user_ids[0])
+    good = own.read(name)
+    own.replace(name, old, new)
+    errors = hang_up(live) if how == "signal" else live.reload()
+    assert len(errors) >= 1
+    text = "\n".join(errors)
+    assert said in text
+    where = f"{name}:{line}" if line is not None else ""
+    assert where in text
+    assert last_reload(live)["errors"] == errors
+    until(lambda: "reload refused" in live.text() and where in live.text(), "the errors in the log")
+    after = live.ask("home", shop.user_ids[0])
+    assert (after["config"], after["items"]) == (before["config"], before["items"])
+    assert live.get("/readyz") == {"status": "ready"}
+    (own.configs / name).write_text(good, encoding="utf-8")
+    assert live.reload() == []
+    assert live.ask("home", shop.user_ids[0])["config"] == before["config"]
+
+
+def test_every_error_of_a_bad_configuration_is_told(own: Place, live: Service) -> None:
+    own.replace(HOME, "budget: 120ms", "budget: soon")
+    own.replace("scenes/discover.yaml", "k: 300", "k: -1")
+    own.replace("features.yaml", "last: 50", "last: many")
+    errors = live.reload()
+    for name in (HOME, "scenes/discover.yaml", "features.yaml"):
+        assert re.search(rf"{name}:\d+ ", "\n".join(errors))
+
+
+def test_a_release_that_is_gone_is_told_and_the_loaded_one_serves_on(own: Place, live: Service, shop: Shop) -> None:
+    before = live.ask("home", shop.user_ids[0])["items"]
+    active = own.var / "releases" / "active"
+    active.rename(active.with_name("was"))
+    assert "recserve bootstrap" in "\n".join(live.reload())
+    assert live.ask("home", shop.user_ids[0])["items"] == before
+    active.with_name("was").rename(active)
+    assert live.reload() == []
+
+
+def test_a_good_change_is_served_whole_under_load(own: Place, live: Service, shop: Shop) -> None:
+    """Two configurations swapped back and forth: each answer obeys the one that it names."""
+    plain = own.read(HOME)
+    first = live.ask()["config"]
+    own.replace(HOME, "sold: item.buyers > 0", f"sold: item.buyers > 0, cheap: item.price < {CHEAP}")
+    own.replace(HOME, "return: [title, price, category]", "return: [price, title]")
+    cheap = own.read(HOME)
+    over = threading.Event()
+
+    def ask_on(worker: int) -> list[Any]:
+        own_connections = live.another()
+        answers = []
+        while not over.is_set():
+            user = shop.user_ids[(worker * 31 + len(answers)) % len(shop.user_ids)]
+            answers.append(own_connections.ask("home", user, size=20))
+        own_connections.close()
+        return answers
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(ask_on, worker) for worker in range(4)]
+        try:
+            for at in range(6):
+                (own.configs / HOME).write_text(plain if at % 2 else cheap, encoding="utf-8")
+                assert live.reload() == []
+            own.replace(HOME, "budget: 120ms", "budget: soon")
+            assert live.reload() != []
+        finally:
+            over.set()
+        answers = [answer for job in working for answer in job.result()]
+    by_config: dict[str, list[Any]] = {}
+    for answer in answers:
+        by_config.setdefault(answer["config"], []).append(answer)
+    assert len(by_config) == 2
+    assert first in by_config
+    for config, some in by_config.items():
+        fields = {tuple(sorted(item["fields"])) for answer in some for item in answer["items"]}
+        prices = [item["fields"]["price"] for answer in some for item in answer["items"]]
+        assert all(len(ids(answer)) == 20 for answer in some)
+        if config == first:
+            assert fields == {("category", "price", "title")}
+            assert any(price is None or price >= CHEAP for price in prices)
+        else:
+            assert fields == {("price", "title")}
+            assert all(price is not None and price < CHEAP for price in prices)
+    assert live.ask()["config"] == first
+    status, _, metrics = live.request("GET", "/metrics", operator=True)
+    assert status == 200
+    assert b'recserve_requests_total{route="/recommend",status="5' not in metrics
+
+
+def test_another_default_of_a_parameter_changes_the_order(own: Place, live: Service, shop: Shop) -> None:
+    users = shop.user_ids[:20]
+    before = {user: live.ask("home", user, size=20) for user in users}
+    own.replace(ABTEST, "home.relevance: {float: [0, 1], default: 0.95", "home.relevance: {float: [0, 1], default: 0.3")
+    assert live.reload() == []
+    after = {user: live.ask("home", user, size=20) for user in users}
+    assert all(after[user]["config"] != before[user]["config"] for user in users)
+    assert any(ids(after[user]) != ids(before[user]) for user in users)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "accepted"),
+    [
+        ("control: {weight: 5000, control", "control: {weight: 4000, control", False),
+        ("slots: [[0, 2000]]", "slots: [[0, 1000]]", False),
+        ("slots: [[0, 2000]]", "slots: [[0, 3000]]", True),
+        ("slots: [[0, 2000]]", "slots: [[1000, 3000]]", False),
+        ("unit: user_id\n        experiments:", "unit: device_id\n        experiments:", False),
+        ("set: {discover.relevance: 0.7}", "set: {discover.relevance: 0.6}", False),
+        ("mmr_relevance@1", "mmr_relevance@2", True),
+        ("status: running", "status: ended", True),
+    ],
+)
+def test_a_change_that_would_reshuffle_a_running_experiment_is_refused(
+    own: Place, live: Service, shop: Shop, old: str, new: str, accepted: bool
+) -> None:
+    before = {user: live.ask("discover", user)["buckets"] for user in shop.user_ids[:50]}
+    own.replace(ABTEST, old, new)
+    if "weight: 4000" in new:
+        own.replace(ABTEST, "diverse: {weight: 5000", "diverse: {weight: 6000")
+    errors = live.reload()
+    assert (errors == []) is accepted
+    if not accepted:
+        assert re.search(rf"{ABTEST}:\d+ ", errors[0])
+        assert "mmr_relevance@1" in "\n".join(errors)
+        assert {user: live.ask("discover", user)["buckets"] for user in before} == before
