@@ -1,7 +1,7 @@
 """A backtest through the front door: bootstrap up to a cut, serve with the clock there, ask for every test user.
 
 Single channels are measured as scenes of their own over the same release: one channel, the scene's filters, no
-ranker. Run it for a table: `python -m tests.quality.backtest retail 30 60 90` or `... journey 14 28 42`.
+ranker. So are the stages: the merged order, the pre-ranked one, the ranked one before re-ranking. Run it for a table: `python -m tests.quality.backtest retail 30 60 90` or `... journey 14 28 42`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ WINDOW = {"retail": 30.0, "journey": 14.0}
 
 @dataclass(frozen=True)
 class Result:
-    """Per user (hit rate, recall, NDCG at 20) of a scene and of each of its channels alone, f64[users, 3]."""
+    """Per user (hit rate, recall, NDCG at 20) of a scene, its channels alone and its stages, f64[users, 3] each."""
 
     served: np.ndarray
     channels: Mapping[str, np.ndarray]
+    stages: Mapping[str, np.ndarray]
     milliseconds: np.ndarray
     seconds_to_build: float
 
@@ -56,36 +57,63 @@ def interactions(data: str) -> Interactions:
     return read_demo().interactions if data == "journey" else read_interactions(RETAIL, {})
 
 
-def backtest(data: str, days: float, folder: Path, extra: tuple[str, ...] = ()) -> dict[str, Result]:
-    """Bootstrap as of `days` before the end, serve, ask; results by scene."""
+def backtest(data: str, days: float, folder: Path, *, stages: bool = False) -> dict[str, Result]:
+    """Bootstrap as of `days` before the end, serve, ask; results by scene, with its stages if asked for."""
     log = interactions(data)
     cut = float(np.floor(log.ts[-1])) - days * DAY
     configs, var = folder / "configs", folder / "var"
     source = ["--demo"] if data == "journey" else ["--interactions", str(RETAIL)]
     started = time.monotonic()
     command = [*_recserve(), "bootstrap", *source, "--as-of", str(cut), "--config", str(configs), "--var", str(var)]
-    subprocess.run([*command, *extra, "--json"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([*command, "--json"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seconds = time.monotonic() - started
-    channels = {scene: _alone(configs, scene) for scene in ("home", "discover")}
+    scenes = ("home", "discover")
+    channels = {scene: _alone(configs, scene) for scene in scenes}
+    partial = {scene: _partial(configs, scene) if stages else {} for scene in scenes}
     with served(configs, var, now=str(cut)) as port:
-        return {scene: _ask_all(port, log, cut, WINDOW[data], scene, channels[scene], seconds) for scene in channels}
+        return {
+            scene: _ask_all(port, log, cut, WINDOW[data], scene, channels[scene], partial[scene], seconds)
+            for scene in scenes
+        }
 
 
 def _alone(configs: Path, scene: str) -> dict[str, str]:
     """Write a scene for each channel of `scene` alone; scene names by channel."""
-    document = yaml.safe_load((configs / "scenes" / f"{scene}.yaml").read_text())
-    made = {}
-    for channel, settings in document["recall"].items():
-        name = f"{scene}_{channel}"
-        only = {key: document[key] for key in ("version", "budget", "filters", "return", "fallback")}
-        only |= {"scene": name, "recall": {channel: settings}}
-        (configs / "scenes" / f"{name}.yaml").write_text(yaml.safe_dump(only))
-        made[channel] = name
-    return made
+    document = _scene(configs, scene)
+    return {
+        channel: _write(configs, document, f"{scene}_{channel}", (), recall={channel: settings})
+        for channel, settings in document["recall"].items()
+    }
+
+
+def _partial(configs: Path, scene: str) -> dict[str, str]:
+    """Write scenes that stop after the merge, the pre-ranker and the ranker; scene names by stage."""
+    document = _scene(configs, scene)
+    stops: dict[str, tuple[str, ...]] = {"merged": (), "preranked": ("pre_rank",), "ranked": ("pre_rank", "rank")}
+    return {stage: _write(configs, document, f"{scene}_{stage}", keys) for stage, keys in stops.items()}
+
+
+def _scene(configs: Path, scene: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((configs / "scenes" / f"{scene}.yaml").read_text())
+    return document
+
+
+def _write(configs: Path, document: dict[str, Any], name: str, steps: tuple[str, ...], **changed: Any) -> str:
+    kept = ("version", "budget", "recall", "filters", "return", "fallback", *steps)
+    made = {**{key: document[key] for key in kept}, "scene": name, **changed}
+    (configs / "scenes" / f"{name}.yaml").write_text(yaml.safe_dump(made))
+    return name
 
 
 def _ask_all(
-    port: int, log: Interactions, cut: float, window: float, scene: str, channels: Mapping[str, str], seconds: float
+    port: int,
+    log: Interactions,
+    cut: float,
+    window: float,
+    scene: str,
+    channels: Mapping[str, str],
+    partial: Mapping[str, str],
+    seconds: float,
 ) -> Result:
     truth = truth_after(log.user, log.item, log.ts, cut, window, new_only=scene == "discover")
     rows = {item: row for row, item in enumerate(log.item_ids)}
@@ -102,8 +130,9 @@ def _ask_all(
 
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         single = {channel: measure(lists(name), truth.items) for channel, name in channels.items()}
+        stages = {stage: measure(lists(name), truth.items) for stage, name in partial.items()}
         taken.clear()
-        return Result(measure(lists(scene), truth.items), single, np.array(taken), seconds)
+        return Result(measure(lists(scene), truth.items), single, stages, np.array(taken), seconds)
 
 
 def ask(connection: http.client.HTTPConnection, body: Mapping[str, Any]) -> Any:
@@ -163,14 +192,14 @@ def main(data: str, *days: str) -> None:
     """Print a table of figures for each cut."""
     for day in days:
         with tempfile.TemporaryDirectory(prefix="recserve-backtest-") as folder:
-            for scene, result in backtest(data, float(day), Path(folder)).items():
+            for scene, result in backtest(data, float(day), Path(folder), stages=True).items():
                 best = {metric: result.best_channel(metric) for metric in (0, 2)}
                 print(
                     f"{data} {day}d {scene}: users {len(result.served)}, built in {result.seconds_to_build:.0f} s, "
                     f"p50 {np.percentile(result.milliseconds, 50):.1f} ms, "
                     f"p99 {np.percentile(result.milliseconds, 99):.1f} ms"
                 )
-                for name, values in {**result.channels, "served": result.served}.items():
+                for name, values in {**result.channels, **result.stages, "served": result.served}.items():
                     hit, recall, ndcg = (str(estimate(values[:, metric])) for metric in range(3))
                     print(f"    {name:10} HR {hit}  Recall {recall}  NDCG {ndcg}")
                 print(
