@@ -37,6 +37,8 @@ class Listener:
 
 def bind(host: str, port: int, *, setting: str = "PORT") -> socket.socket:
     """A listening socket on `host:port` (port 0: any). Raises ListenError, naming `setting` as the way out."""
+    if not 0 <= port <= 65_535:
+        raise ListenError(f"port {port}: there is no such port. Set {setting} to a number from 0 to 65535")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from features.embedded import EmbeddedStore
+from features.errors import StoreUnavailable
+from features.redis_tier import RedisTier
 
 logger = logging.getLogger("recserve.store")
 
@@ -24,3 +26,11 @@ def store_url(configured: str, var: Path) -> Iterator[str]:
         yield private.url
     finally:
         private.stop()
+
+
+def connect(url: str, *, timeout: float, connect_timeout: float = 0.05, connections: int = 16) -> RedisTier:
+    """The store's client; no I/O yet. StoreUnavailable for a URL that can't be used."""
+    try:
+        return RedisTier(url, timeout=timeout, connect_timeout=connect_timeout, connections=connections)
+    except ValueError as error:
+        raise StoreUnavailable(f"The store's URL can't be used: {error}") from error

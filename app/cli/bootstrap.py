@@ -17,8 +17,7 @@ from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
 from app.config.load import load_config
 from app.config.problems import ConfigError
 from app.config.write import EditedError, refuse_edited, write_files
-from app.paths import placed
-from app.store import store_url
+from app.store import connect, store_url
 from bootstrap.build import Built, build_release, steps_of
 from bootstrap.configuration import FILES, documents
 from bootstrap.data import Inputs
@@ -69,9 +68,13 @@ def run(args: argparse.Namespace) -> int:
         inputs = _read(args)
         for report in inputs.reports:
             print("\n".join(report.lines()), file=sys.stderr)
-        built = _build(args, inputs, recipe)
-        files = write_files(args.config, documents(built))
-        users = _import(args, built)
+        # Opened before the work of minutes: a store that can't be written to is told at once.
+        with store_url(os.environ.get("REDIS_URL", ""), args.var) as url:
+            _reach(url)
+            built = _build(args, inputs, recipe)
+            files = write_files(args.config, documents(built))
+            load_config(args.config, env=os.environ)
+            users = _import(args, built, url)
     except (BootstrapError, EditedError, ConfigError, StoreError, OSError) as error:
         return refuse(error)
     seconds = round(time.monotonic() - started, 1)
@@ -115,21 +118,32 @@ def _build(args: argparse.Namespace, inputs: Inputs, recipe: Recipe) -> Built:
         return build_release(inputs, args.var / "releases", version, recipe, as_of=args.as_of, tick=tick)
 
 
-def _import(args: argparse.Namespace, built: Built) -> int:
-    config = placed(load_config(args.config, env=os.environ), args.var)
-    with (
-        store_url(config.service.store_url, args.var) as url,
-        tqdm(total=len(built.data.user_ids), unit="user", desc="history", disable=args.json, file=sys.stderr) as bar,
-    ):
+def _reach(url: str) -> None:
+    async def ping() -> None:
+        commands = _commands(url)
+        try:
+            await commands.execute([("PING",)], timeout=IMPORT_TIMEOUT)
+        finally:
+            await commands.close()
+
+    asyncio.run(ping())
+
+
+def _import(args: argparse.Namespace, built: Built, url: str) -> int:
+    with tqdm(total=len(built.data.user_ids), unit="user", desc="history", disable=args.json, file=sys.stderr) as bar:
 
         def progress(done: int) -> None:
             bar.update(done - bar.n)
 
         async def write() -> int:
-            commands = RedisTier(url, timeout=IMPORT_TIMEOUT, connect_timeout=IMPORT_TIMEOUT)
+            commands = _commands(url)
             try:
                 return await import_history(built.data, commands, progress)
             finally:
                 await commands.close()
 
         return asyncio.run(write())
+
+
+def _commands(url: str) -> RedisTier:
+    return connect(url, timeout=IMPORT_TIMEOUT, connect_timeout=IMPORT_TIMEOUT)

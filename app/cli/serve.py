@@ -24,8 +24,8 @@ from app.observe import Metrics
 from app.operator_routes import operator_routes
 from app.routes import Readiness, public_routes
 from app.service import Service, Source
-from app.store import store_url
-from features.redis_tier import RedisTier
+from app.store import connect, store_url
+from features.errors import StoreError
 from recserve import __version__
 from stages.errors import ReleaseError
 from stages.runtime.pool import compute_pool
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             with store_url(config.service.store_url, args.var) as address:
                 _serve(args, source, config, address, (public, operator), logs)
-        except (ConfigError, ReleaseError, OSError) as error:
+        except (ConfigError, ReleaseError, StoreError, OSError) as error:
             return refuse(error)
     return 0
 
@@ -70,8 +70,10 @@ def run(args: argparse.Namespace) -> int:
 def _port(given: int | None, variable: str, default: int) -> int:
     if given is not None:
         return given
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else default
+    text = os.environ.get(variable) or str(default)
+    if not (text.isascii() and text.isdecimal()):
+        raise ListenError(f"{variable}={text}: not a port. Expected a number from 0 to 65535")
+    return int(text)
 
 
 def _serve(
@@ -91,7 +93,7 @@ def _serve(
     pool = compute_pool()
 
     async def main() -> None:
-        commands = RedisTier(address, timeout=settings.store_timeout, connections=settings.store_connections)
+        commands = connect(address, timeout=settings.store_timeout, connections=settings.store_connections)
         service = Service(source, Surroundings(commands, pool, clock(args.now)), metrics, exposures)
         readiness = Readiness(service)
         recommend = Recommend(service, metrics, settings.token or "")

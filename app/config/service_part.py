@@ -25,8 +25,7 @@ def service_of(binder: Binder, document: Any) -> Service:
     if shape is INVALID:
         raw = document.get("context") if isinstance(document, dict) else None
         return Service(context=_context(binder, raw if isinstance(raw, dict) else {}))
-    scheme = urlsplit(shape.store.url).scheme if shape.store.url.isprintable() else "?"
-    if shape.store.url and scheme not in SCHEMES:
+    if shape.store.url and not _is_store(shape.store.url):
         # The URL may hold a password: it is never repeated.
         binder.findings.add((FILE, "store", "url"), "Not a store's URL. Expected redis://host:port/0 or unix:///path.")
     for index, package in entries(shape.extensions):
@@ -43,6 +42,14 @@ def service_of(binder: Binder, document: Any) -> Service:
         context=_context(binder, shape.context),
         token=shape.token or None,
     )
+
+
+def _is_store(url: str) -> bool:
+    try:
+        place = urlsplit(url)
+        return url.isprintable() and place.scheme in SCHEMES and place.port != 0
+    except ValueError:  # a port that is no number, an IPv6 address without its end
+        return False
 
 
 def _context(binder: Binder, declared: dict[str, Any]) -> dict[str, ContextField]:

@@ -1,7 +1,10 @@
 """A backtest through the front door: bootstrap up to a cut, serve with the clock there, ask for every test user.
 
 Single channels are measured as scenes of their own over the same release: one channel, the scene's filters, no
-ranker. So are the stages: the merged order, the pre-ranked one, the ranked one before re-ranking. Run it for a table: `python -m tests.quality.backtest retail 30 60 90` or `... journey 14 28 42`.
+ranker. So are the stages: the merged order, the pre-ranked one, the ranked one before re-ranking. For a table:
+
+    python -m tests.quality.backtest retail 30 60 90
+    python -m tests.quality.backtest journey 14 28 42
 """
 
 from __future__ import annotations
