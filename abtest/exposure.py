@@ -15,6 +15,8 @@ from abtest.assign import Assignment, Decision
 from abtest.rotation import RotatingFile
 
 _BATCH: Final = 4096
+# Made once: `json.dumps` with other separators than its own makes an encoder for every call.
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class _Entry(NamedTuple):
@@ -163,4 +165,4 @@ def _line(entry: _Entry) -> bytes:
         "config": entry.config_id,
         "params": sorted(bucket.values) if bucket else [],
     }
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    return _ENCODE(fields).encode() + b"\n"

@@ -61,7 +61,7 @@ def build_snapshot(config: Config, around: Surroundings, *, previous: Snapshot |
     loaded = load_release(release_folder(config), release_spec(config.features, config.models))
     views = live_views(config)
     behaviour = Behaviour(around.commands, event_codes(_events(config.features)))
-    store = FeatureStore(around.commands, behaviour, around.clock)
+    store = FeatureStore(around.commands, behaviour, monotonic)
     if previous is not None:
         store.caches = previous.store.caches  # views that didn't change keep their rows
     user_views = tuple(views["user"].values())

@@ -82,21 +82,27 @@ def plain(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
 
 def short_decimals(values: NDArray[np.float32]) -> list[float]:
     """f32[n] rounded to six significant digits, as the doubles that print so (below 1e-9: 15 decimals)."""
+    rounded: list[float] = _rounded(values).tolist()
+    return rounded
+
+
+def _rounded(values: NDArray[np.float32]) -> NDArray[np.float64]:
     wide = values.astype(np.float64)
     size = np.abs(wide)
     if not bool(size.max(initial=0.0) < 10.0**_DIGITS):  # NaN included
-        return [float(f"{value:.{_DIGITS}g}") for value in wide.tolist()]
+        return np.array([float(f"{value:.{_DIGITS}g}") for value in wide.tolist()])
     decimals = _DIGITS - 1 - np.floor(np.log10(np.maximum(size, _SMALLEST)))
     power = _POWERS.take(decimals.astype(np.intp))
-    rounded: list[float] = (np.rint(wide * power) / power).tolist()
+    rounded: NDArray[np.float64] = np.rint(wide * power) / power
     return rounded
 
 
 def _shortest(column: NDArray[np.float32]) -> list[Any]:
     if column.ndim != 1:
         return list(column.tolist())
-    short = short_decimals(column)
-    wrong = np.array(short, np.float32) != column
+    rounded = _rounded(column)
+    short: list[Any] = rounded.tolist()
+    wrong = rounded.astype(np.float32) != column
     if wrong.any():
         for at in np.flatnonzero(wrong).tolist():
             short[at] = float(str(column[at]))  # 7 to 9 digits; slow, and rare for prices and shares

@@ -27,6 +27,7 @@ from stages.types import Answer, Request
 
 logger = logging.getLogger("recserve.service")
 EVENTS_TIMEOUT = 1.0
+HELD = ("store_url", "store_timeout", "store_connections", "token")  # what connections and routes were made with
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,10 @@ class Service:
         config = self._source.load()
         previous = self._snapshot
         if previous is not None:
+            held = [name for name in HELD if getattr(config.service, name) != getattr(previous.config.service, name)]
+            if held:
+                place = ("service.yaml", *held[0].split("_"))
+                raise ConfigError([config.problem(place, "Read at start only. Put it back, or restart the service.")])
             refused = config.experiments.refuses(previous.experiments)
             if refused:
                 raise ConfigError([config.problem(("abtest.yaml", *p.path), p.message) for p in refused])

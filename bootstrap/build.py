@@ -16,6 +16,7 @@ import numpy as np
 from bootstrap.cores import cores
 from bootstrap.data import Inputs
 from bootstrap.dataset import Dataset
+from bootstrap.errors import BootstrapError
 from bootstrap.ranker import Window
 from bootstrap.rankers import rank_all, register
 from bootstrap.recipe import Found, Recipe, Scene, scenes
@@ -60,6 +61,8 @@ def build_release(
     inputs: Inputs, releases: Path, version: str, recipe: Recipe, *, as_of: float | None, tick: Tick
 ) -> Built:
     """Build and activate a release. Nothing is activated unless everything worked; a broken build leaves no folder."""
+    if (releases / version).exists():
+        raise BootstrapError(f"{releases / version}: there is a release of this name. Expected a new one; try again.")
     data = Dataset.of(inputs, as_of=as_of)
     titles = _titles(data)
     tick("titles")

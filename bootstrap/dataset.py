@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from bootstrap.data import Entities, Inputs
 from bootstrap.errors import BootstrapError
+from bootstrap.names import free_names
 from bootstrap.recipe import Found
 from expression import Strings
-from features.behaviour import event_code
+from features.behaviour import event_codes
 from features.event_codec import EVENT
 from features.history import History
 from features.ids import key_hashes
@@ -60,8 +61,8 @@ class Dataset:
         if not len(log):
             raise BootstrapError("The interactions have no rows. Expected purchases or clicks of users.")
         user_at, item_at = _places(log.user_ids, inputs.users.ids), _places(log.item_ids, inputs.items.ids)
-        item_columns, user_columns = _columns(inputs.items), _columns(inputs.users)
-        codes = np.array([event_code(name) for name in log.events], np.uint16)
+        item_columns, user_columns = _columns("item", inputs.items), _columns("user", inputs.users)
+        codes = _codes(log.events)
         item_kinds = {
             n: _kind(c)
             for n, c in item_columns.items()
@@ -144,8 +145,17 @@ def _places(names: Sequence[str], ids: Sequence[str]) -> NDArray[np.int32]:
     return np.array([at[name] for name in names], np.int32)
 
 
-def _columns(entities: Entities) -> dict[str, Column]:
-    return {n: Strings.encode(c) if isinstance(c, list) else np.asarray(c) for n, c in entities.columns.items()}
+def _codes(events: Sequence[str]) -> NDArray[np.uint16]:
+    try:
+        return np.array(list(event_codes(events).values()), np.uint16)
+    except ValueError as error:
+        raise BootstrapError(f"The interactions: {error}") from None
+
+
+def _columns(entity: str, entities: Entities) -> dict[str, Column]:
+    names = free_names(entity, list(entities.columns))
+    columns = zip(names, entities.columns.values(), strict=True)
+    return {n: Strings.encode(c) if isinstance(c, list) else np.asarray(c) for n, c in columns}
 
 
 def _kind(column: Any) -> str:

@@ -55,8 +55,8 @@ class Found:
 
     @property
     def titled(self) -> bool:
-        """Whether items have titles."""
-        return "title" in self.item_columns
+        """Whether items have titles; a column of numbers called so isn't one of titles."""
+        return self.item_columns.get("title") == "str"
 
     @property
     def codes(self) -> tuple[str, ...]:

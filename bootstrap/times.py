@@ -37,7 +37,8 @@ def epoch_seconds(source: Source, name: str, column: Any) -> NDArray[np.float64]
         raise source.error(f"has type {kind}, which is no time. {EXPECTED}", column=name)
     coded = code(column)
     texts = trimmed(coded.values)
-    if pc.all(pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?$")).as_py():
+    numeric = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?$")
+    if pc.all(numeric).as_py():
         return _numbers(source, name, take(_floats(texts), coded.codes, np.float64(np.nan)))
     try:
         day_first = reads_day_first(texts)
@@ -46,8 +47,10 @@ def epoch_seconds(source: Source, name: str, column: Any) -> NDArray[np.float64]
     try:
         seconds = parse_texts(texts, day_first=day_first)
     except pa.ArrowInvalid:
-        bad = first_refused(texts, partial(parse_texts, day_first=day_first))
-        message = f"{_shown(texts[bad].as_py())} is no time. {EXPECTED}"
+        bad, what = first_refused(texts, partial(parse_texts, day_first=day_first)), "is no time"
+        if numeric[bad].as_py():  # not wrong in itself: what is unlike it is to blame
+            bad, what = pc.index(numeric, False).as_py(), "is no time, or not written like the numbers in this column"
+        message = f"{_shown(texts[bad].as_py())} {what}. {EXPECTED}"
         raise source.error(message, row=coded.first(bad), column=name) from None
     return take(seconds, coded.codes, np.float64(np.nan))
 

@@ -139,6 +139,11 @@ def _canonical(
 ) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Return (block[n], which of them are filled) of the values that are canonical."""
     size = schema.row.itemsize
+    if len(values) == 1 and values[0] is not None and len(values[0]) == size:
+        number = schema.number.to_bytes(4, "little")
+        start = b"%c%b%c%b%b" % (_SCHEMA_TAG, number, _KEY_TAG, keys.tobytes(), schema.header)
+        if values[0].startswith(start):  # a user's row, read alone: half the time of what follows
+            return np.frombuffer(values[0], schema.block, offset=len(start)), np.ones(1, np.bool_)
     fitting = [value for value in values if value is not None and len(value) == size]
     rows = np.frombuffer(b"".join(fitting), schema.row)
     everything = len(fitting) == len(values)

@@ -74,5 +74,5 @@ class IdTable:
     def ids(self, rows: Rows) -> list[str]:
         """The ids of rows; every row must be >= 0. O(n) strings: for what is returned, not for candidates."""
         starts, ends = self.offsets.take(rows).tolist(), self.offsets.take(rows + 1).tolist()
-        blob = self.blob
-        return [blob[a:b].tobytes().decode() for a, b in zip(starts, ends, strict=True)]
+        blob = self.blob.data
+        return [str(blob[a:b], "utf-8") for a, b in zip(starts, ends, strict=True)]

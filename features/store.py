@@ -60,6 +60,9 @@ class Fetched:
     present: NDArray[np.bool_]
 
 
+_NO_HISTORY = History.empty()
+
+
 class FeatureStore:
     """Reads users and live views through `Commands`; owns the user caches and the counters.
 
@@ -101,7 +104,7 @@ class FeatureStore:
                 views[view.name] = ViewRead("missing", view.defaults())
             else:
                 asked.append(view)
-        history, error = History.empty(), None
+        history, error = _NO_HISTORY, None
         if user_id is None or not (asked or plan.behaviour):
             return UserRead(history, error, views)
         identity = user_id.encode()

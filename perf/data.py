@@ -22,7 +22,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-FORMAT = 1
+FORMAT = 2
 CHUNK = 65_536
 NOW = 1_760_000_000.0
 DAY = 86_400.0
@@ -127,7 +127,7 @@ def _generate(folder: Path, sizes: Sizes, seed: int) -> None:
     starts = np.searchsorted(cluster[order], np.arange(sizes.clusters + 1))
 
     save(_identity(sizes.items))
-    save({"price": rng(2).lognormal(1.0, 0.8, sizes.items).astype(np.float32)})
+    save({"price": np.round(rng(2).lognormal(1.0, 0.8, sizes.items), 2).astype(np.float32)})  # in cents, as prices are
     centres = _unit(rng(3).standard_normal((sizes.clusters, sizes.dim), dtype=np.float32))
     noise = rng(4)
     vectors = _in_chunks(

@@ -17,7 +17,7 @@ The class goes into a package named under `extensions:` in service.yaml, and its
 from expression import Expression, Strings
 from features.history import History
 from stages.errors import InvalidOutput
-from stages.registry import Duration, Ref, component
+from stages.registry import Duration, Range, Ref, component
 from stages.types import (
     NO_HITS,
     Candidates,
@@ -46,6 +46,7 @@ __all__ = [
     "InvalidOutput",
     "Model",
     "PreRanker",
+    "Range",
     "Recaller",
     "Ref",
     "Reranker",

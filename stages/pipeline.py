@@ -21,7 +21,7 @@ from stages.merge import merge
 from stages.plan import ScenePlan, Segment, Step
 from stages.release import ItemFetcher, Release, UserReader
 from stages.steps import Job, Watch, run_steps
-from stages.types import NO_ROWS, Answer, Candidates, Request, Scalar, View
+from stages.types import F32, NO_ROWS, Answer, Candidates, Request, Scalar, View
 
 IN_PLACE_MS = 2.0  # models that usually take longer go to the pool (evidence: a hop costs about a tenth of that)
 FILL_RESERVE = 0.1  # share of the budget held back for fill and encoding
@@ -176,9 +176,11 @@ def _on_pool(steps: Sequence[Step], batch: Candidates, job: Job, asked: float) -
     return run_steps(steps, batch, job), queued
 
 
-def _plain(column: Any) -> list[Any]:
+def _plain(column: Any) -> list[Any] | F32:
     if isinstance(column, np.ndarray):
         if column.dtype.kind != "f":
             return cast(list[Any], column.tolist())
+        if column.dtype == np.float32 and column.ndim == 1:
+            return column  # the edge writes these as short as f32 needs
         return [None if value != value else value for value in column.tolist()]
     return cast(list[Any], column.decode())

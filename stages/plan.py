@@ -49,11 +49,12 @@ class Step:
 
     def pick(self, params: Mapping[str, Scalar]) -> Variant:
         """The variant for a request's parameters."""
-        return self.variants[tuple([params[name] for name in self.reads])]
+        return self.variants[tuple([params[name] for name in self.reads]) if self.reads else ()]
 
     def applies(self, view: View) -> bool:
         """Whether the picked variant runs for this request."""
-        return self.pick(view.params).applies(view)
+        variant = self.pick(view.params)
+        return variant.when is None or variant.applies(view)
 
     def passed_over(self, view: View) -> frozenset[str]:
         """Parameters that kept a step from running: those of its `when`, if it would have run for another value.

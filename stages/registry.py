@@ -37,6 +37,19 @@ class Duration(float):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Closed bounds of a number, in `Annotated[T, Range(low, high)]`."""
+
+    low: float
+    high: float
+
+
+COUNT = Range(1, 100_000)  # how many of something: none, or fewer, is never meant
+SHARE = Range(0, 1)
+AGE = Range(1, 36_500 * 86_400)  # seconds
+
+
 class DuplicateComponentError(Exception):
     """Two components of one role share a name: metrics and configuration hang on it."""
 

@@ -24,7 +24,7 @@ from stages.guard import (
     reason_of,
 )
 from stages.plan import Step, Variant
-from stages.types import NO_HITS, Candidates, Filter, Hits, Mask, Recaller, Reranker, Scorer, View
+from stages.types import NO_HITS, Candidates, Filter, Hits, Mask, Recaller, Reranker, Rows, Scorer, View
 
 
 @dataclass(slots=True)
@@ -38,7 +38,11 @@ class Watch:
 
 @dataclass(slots=True)
 class Job:
-    """One request's synchronous work: which variants run, on what, until when."""
+    """One request's synchronous work: which variants run, on what, until when.
+
+    `refused` holds the rows that filters under `open` have dropped: where such a filter can't judge, it lets all
+    pass, and the fill must not bring back what it has judged before.
+    """
 
     view: View
     size: int
@@ -49,10 +53,11 @@ class Job:
     watch: Watch | None
     items: int
     records: list[tuple[Record, Collection[str]]] = field(default_factory=list)
+    refused: list[Rows] = field(default_factory=list)
 
     def failed_read(self, step: Step) -> str | None:
         """Why a column that the step needs could not be read, None when all could."""
-        lost = step.needs & self.failed
+        lost = step.needs & self.failed if self.failed else None
         return self.reasons[min(lost)] if lost else None
 
 
@@ -106,6 +111,8 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
         if job.watch is not None:
             job.watch.masks[step.name] = (batch, mask)
         kept &= mask
+        if step.on_fail == "open" and not mask.all():
+            job.refused.append(batch.rows[~mask])
         now_left = int(np.count_nonzero(kept))
         record = Record(step.name, perf_counter() - started, left, now_left, reason)
         job.records.append((record, step.reads if applies else step.passed_over(job.view)))

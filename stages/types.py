@@ -46,7 +46,8 @@ class Request:
 class Answer:
     """One answer, still columnar: the edge turns it into JSON.
 
-    `ids`, `channels` and each list of `fields` have one entry per item; `scores` is f32[n].
+    `ids`, `channels` and each column of `fields` have one entry per item; `scores` is f32[n], and so are columns
+    of that type (NaN: missing).
     `degraded` names (step, reason); `short` says why fewer items than asked came back.
     """
 
@@ -57,7 +58,7 @@ class Answer:
     ids: list[str]
     scores: F32
     channels: list[list[str]]
-    fields: dict[str, list[Any]]
+    fields: dict[str, list[Any] | F32]
     buckets: dict[str, str]
     degraded: list[tuple[str, str]]
     short: str | None = None
@@ -109,10 +110,10 @@ class Candidates:
     """Candidates of one request: rows i32[n], score f32[n], source u64[n] (a bit per channel), and columns.
 
     Columns are gathered when first asked for and kept with this batch; `take` keeps only what cannot be
-    gathered again (channel columns and fetched ones), as an index into the batch they came with.
+    gathered again (source bits, channel columns and fetched ones), as an index into the batch they came with.
     """
 
-    __slots__ = ("_base", "_memo", "_position", "_sources", "rows", "score", "source")
+    __slots__ = ("_base", "_bits", "_memo", "_position", "_sources", "rows", "score")
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class Candidates:
     ) -> None:
         self.rows = rows
         self.score = score
-        self.source = source
+        self._bits = source
         self._base = base
         self._position = position
         self._sources = sources
@@ -147,6 +148,11 @@ class Candidates:
         return value
 
     @property
+    def source(self) -> NDArray[np.uint64]:
+        """u64[n], a bit for each channel that returned the candidate."""
+        return self._bits if self._position is None else self._bits.take(self._position)
+
+    @property
     def columns(self) -> Mapping[str, Any]:
         """This batch as a mapping of columns, as an Expression wants it; gathers what is asked for."""
         return _ColumnsOf(self)
@@ -159,17 +165,12 @@ class Candidates:
         """The candidates at `index`, in that order. O(len(index)); other columns are gathered again."""
         position = index if self._position is None else self._position.take(index)
         return Candidates(
-            self.rows.take(index),
-            self.score.take(index),
-            self.source.take(index),
-            self._base,
-            self._sources,
-            position,
+            self.rows.take(index), self.score.take(index), self._bits, self._base, self._sources, position
         )
 
     def scored(self, score: F32) -> Candidates:
         """The same candidates with another score; gathered columns are shared."""
-        other = Candidates(self.rows, score, self.source, self._base, self._sources, self._position)
+        other = Candidates(self.rows, score, self._bits, self._base, self._sources, self._position)
         other._memo = self._memo
         return other
 

@@ -178,7 +178,7 @@ def serving(
     place.var.mkdir(parents=True, exist_ok=True)
     output = place.var / f"output-{time.monotonic_ns()}.log"
     command = [str(_executable()), "serve", *map(str, (*place.words, "--port", 0, "--operator-port", 0, *words))]
-    with output.open("wb") as log:
+    with output.open("ab") as log:
         process = subprocess.Popen(command, env=_environment(env), stdout=log, stderr=log)
     service = Service(process, output)
     try:

@@ -113,7 +113,7 @@ def _serve(
                 start=service.start,
                 on_drain=lambda: setattr(readiness, "draining", True),
                 on_reload=service.reload,
-                ready=lambda: print(_welcome(service, sockets), flush=True),
+                ready=lambda: print(_welcome(service, sockets), end="", flush=True),
             )
         finally:
             await commands.close()
@@ -126,7 +126,7 @@ def _serve(
 
 
 def _welcome(service: Service, sockets: tuple[socket.socket, socket.socket]) -> str:
-    """Where it listens, and a request that works."""
+    """Where it listens, and a request that works. Ends its line itself: logs are written by another thread."""
     address, users = url(sockets[0]), service.example_users()
     body = shlex.quote(json.dumps(_example(service, users[0] if users else None), ensure_ascii=False))
     return (
@@ -134,7 +134,7 @@ def _welcome(service: Service, sockets: tuple[socket.socket, socket.socket]) -> 
         f"  page      {address}/\n"
         f"  docs      {address}/docs\n"
         f"  operator  {url(sockets[1])}/metrics\n"
-        f"  try       curl -s {address}/recommend -H 'content-type: application/json' -d {body}"
+        f"  try       curl -s {address}/recommend -H 'content-type: application/json' -d {body}\n"
     )
 
 

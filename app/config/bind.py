@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from app.config.findings import Findings
 from app.config.problems import Path, choices, suggestion
 from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size
-from app.config.shapes import Range
 from app.config.yaml_nodes import INVALID
-from stages.registry import Duration, Ref
+from stages.registry import Duration, Range, Ref
 from stages.types import ColumnName
 
 QUANTITIES: Mapping[type, Callable[[object], Any]] = types.MappingProxyType(

@@ -16,12 +16,11 @@ from app.config.shapes import (
     Doc,
     FeaturesShape,
     ModelsShape,
-    Range,
     SceneShape,
     ServiceShape,
     ViewShape,
 )
-from stages.registry import Duration, Ref, Registry
+from stages.registry import Duration, Range, Ref, Registry
 from stages.types import ColumnName
 
 Schema = dict[str, Any]

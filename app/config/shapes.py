@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from app.config.quantities import Bytes
-from stages.registry import Duration
+from stages.registry import Duration, Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,6 @@ class Doc:
     """A description for people's editors, in `Annotated[T, Doc(...)]`."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Closed bounds of a number, in `Annotated[T, Range(low, high)]`."""
-
-    low: float
-    high: float
 
 
 Version = Annotated[Literal[1], Doc("The version of the file's format.")]

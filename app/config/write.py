@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from app.config.yaml_scalars import ScalarError, plain
+
 _HEADER = re.compile(rb"\A# Written by `recserve bootstrap`\..*\n# [^\n]*: ([0-9a-f]{16})\n")
 _NOTE = "# Written by `recserve bootstrap`. Edit it freely: bootstrap never overwrites a file that was edited.\n"
 
@@ -55,8 +57,30 @@ def _wrapped(parts: list[str], brackets: str, indent: str) -> list[str]:
     return [*lines, line]
 
 
+class _Dumper(yaml.SafeDumper):
+    """Also quotes text that our own reader would take for a number or refuse, such as `y` and `1e5`."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_style(text))
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _style(text: str) -> str | None:
+    if not text.isprintable():
+        return '"'  # escapes, for a line break of any kind is folded in the other styles
+    try:
+        return None if plain(text) == text else "'"
+    except ScalarError:
+        return "'"
+
+
 def _flow(value: Any) -> str:
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False)
+    text: str = yaml.dump(
+        value, None, _Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False
+    )
     return text.removesuffix("\n").removesuffix("\n...")
 
 

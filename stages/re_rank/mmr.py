@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import isfinite
+from typing import Annotated
 
 import numpy as np
 
-from stages.registry import component
+from stages.registry import COUNT, SHARE, component
 from stages.types import F32, Candidates, ColumnName, Index, Reranker, View
 
 
@@ -19,8 +20,8 @@ class Mmr(Reranker):
     """
 
     similarity: ColumnName
-    relevance: float = 0.9
-    window: int = 150
+    relevance: Annotated[float, SHARE] = 0.9
+    window: Annotated[int, COUNT] = 150
 
     def order(self, view: View, batch: Candidates, size: int) -> Index:
         """O(window^2 d) for all similarities at once, then O(size window)."""
@@ -68,7 +69,7 @@ def _pick(value: F32, cosines: F32, weight: float, size: int) -> Index:
     after = cosines
     after *= np.float32(-weight)
     after += value
-    np.fill_diagonal(after, -np.inf)
+    after.reshape(-1)[:: len(after) + 1] = -np.inf  # the diagonal: nothing is picked twice
     picked = np.empty(size, np.intp)
     for position in range(size):
         picked[position] = chosen = value.argmax()

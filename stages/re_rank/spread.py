@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from typing import Annotated
 
 import numpy as np
 
 from expression import Strings
-from stages.registry import component
+from stages.registry import COUNT, component
 from stages.types import Candidates, ColumnName, Index, Reranker, View
 
 
@@ -19,8 +20,8 @@ class Spread(Reranker):
     """
 
     by: ColumnName
-    max: int = 2
-    within: int = 5
+    max: Annotated[int, COUNT] = 2
+    within: Annotated[int, COUNT] = 5
 
     def order(self, view: View, batch: Candidates, size: int) -> Index:
         """O(size * deferred); only the first `size` places are arranged, the rest keeps its order."""

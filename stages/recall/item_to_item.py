@@ -3,10 +3,12 @@ Computing 2003), with triggers weighted by recency."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from stages.arrays import top
-from stages.registry import Duration, Ref, component
+from stages.registry import AGE, COUNT, Duration, Ref, component
 from stages.types import NO_HITS, ColumnName, Hits, Recaller, Table, View
 
 DAY = 86_400.0
@@ -22,9 +24,9 @@ class ItemToItem(Recaller):
 
     table: Ref[Table]
     triggers: ColumnName
-    k: int = 300
-    half_life: Duration = Duration(30 * DAY)
-    max_triggers: int = 100
+    k: Annotated[int, COUNT] = 300
+    half_life: Annotated[Duration, AGE] = Duration(30 * DAY)
+    max_triggers: Annotated[int, COUNT] = 100
 
     def recall(self, view: View) -> Hits:
         """O(m log m) in the neighbours of all triggers."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stages.registry import Ref, component
+from typing import Annotated
+
+from stages.registry import COUNT, Ref, component
 from stages.types import NO_HITS, ColumnName, Hits, Recaller, Table, View
 
 EVERYONE = "all"
@@ -14,7 +16,7 @@ class Popular(Recaller):
 
     table: Ref[Table]
     by: ColumnName | None = None
-    k: int = 100
+    k: Annotated[int, COUNT] = 100
 
     def recall(self, view: View) -> Hits:
         """O(k); the arrays are views of the mapped list."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from stages.arrays import top
-from stages.registry import Duration, component
+from stages.registry import AGE, COUNT, Duration, component
 from stages.types import NO_HITS, ColumnName, Hits, Recaller, View
 
 DAY = 86_400.0
@@ -16,8 +18,8 @@ class Repeat(Recaller):
     """The user's own items, each scored by the sum of 0.5 ** (age / half_life) over its events, best `k`."""
 
     history: ColumnName
-    k: int = 300
-    half_life: Duration = Duration(60 * DAY)
+    k: Annotated[int, COUNT] = 300
+    half_life: Annotated[Duration, AGE] = Duration(60 * DAY)
 
     def recall(self, view: View) -> Hits:
         """O(history log history)."""

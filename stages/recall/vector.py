@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stages.registry import Ref, component
+from typing import Annotated
+
+from stages.registry import COUNT, Ref, component
 from stages.types import NO_HITS, ColumnName, Hits, Recaller, VectorIndex, View
 
 
@@ -15,8 +17,8 @@ class Vector(Recaller):
 
     index: Ref[VectorIndex]
     query: ColumnName
-    k: int = 300
-    effort: int | None = None
+    k: Annotated[int, COUNT] = 300
+    effort: Annotated[int, COUNT] | None = None
 
     def recall(self, view: View) -> Hits:
         """One search of one query; sub-millisecond, so it runs in place."""

@@ -6,7 +6,7 @@ parameters kept on a faiss index are shared by every thread that searches it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,11 @@ class FaissIndex:
     space: str
     dim: int
     effort: int | None
+    _usual: Any = field(init=False, repr=False, compare=False)  # the parameters for `effort`, never written to
+
+    def __post_init__(self) -> None:
+        usual = None if self.effort is None else faiss.SearchParametersIVF(nprobe=self.effort)
+        object.__setattr__(self, "_usual", usual)
 
     @classmethod
     def load(cls, path: Path, *, space: str, effort: int | None) -> FaissIndex:
@@ -37,9 +42,9 @@ class FaissIndex:
 
     def search(self, query: F32, k: int, *, effort: int | None = None) -> tuple[Rows, F32]:
         """Rows i32[<=k] and inner products f32[<=k], best first. Fewer when the probed lists hold fewer."""
-        parameters = None
-        if self.effort is not None:
-            parameters = faiss.SearchParametersIVF(nprobe=effort or self.effort)
+        parameters = self._usual
+        if effort is not None and self.effort is not None:
+            parameters = faiss.SearchParametersIVF(nprobe=effort)
         found = self.index.search(query.reshape(1, -1), k, params=parameters)
         scores, rows = found[0][0], found[1][0].astype(np.int32)
         if not len(rows) or rows[-1] >= 0:  # faiss fills up with -1 at the end

@@ -191,7 +191,7 @@ class OnnxModel:
 
     def _heads(self, inputs: dict[str, F32]) -> dict[str, F32]:
         outputs = self.session.run(self.heads, inputs)
-        return {head: np.ravel(out) for head, out in zip(self.heads, outputs, strict=True)}
+        return {head: out.reshape(-1) for head, out in zip(self.heads, outputs, strict=True)}
 
 
 def open_session(path: Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,18 +15,32 @@ from tests.e2e.shop import Shop
 from tests.service import Place, Service, ids, serving, until
 
 HOME, ABTEST = "scenes/home.yaml", "abtest.yaml"
+FILES = (ABTEST, HOME, "service.yaml", "scenes/discover.yaml", "models.yaml", "features.yaml")
 CHEAP = 20.0
 
 
-@pytest.fixture
-def own(fresh: Callable[[], Place]) -> Place:
-    return fresh()
+@pytest.fixture(scope="module")
+def running(place: Place) -> Iterator[Service]:
+    with serving(place) as service:
+        yield service
 
 
 @pytest.fixture
-def live(own: Place) -> Iterator[Service]:
-    with serving(own) as running:
-        yield running
+def own(place: Place, running: Service) -> Iterator[Place]:
+    """The module's configuration, put back and loaded after each test."""
+    before = {name: place.read(name) for name in FILES}
+    yield place
+    (place.configs / ABTEST).write_text(before[ABTEST].replace("status: running", "status: ended"), encoding="utf-8")
+    for name in FILES[1:]:
+        (place.configs / name).write_text(before[name], encoding="utf-8")
+    assert running.reload() == []
+    (place.configs / ABTEST).write_text(before[ABTEST], encoding="utf-8")
+    assert running.reload() == []
+
+
+@pytest.fixture
+def live(own: Place, running: Service) -> Service:
+    return running
 
 
 def last_reload(service: Service) -> dict[str, Any]:
@@ -49,7 +63,7 @@ def hang_up(service: Service) -> list[str]:
         (HOME, "budget: 120ms", "budget: soon", 5, "budget"),
         (HOME, "sold: item.buyers > 0", "sold: item.byers > 0", 11, "item.buyers"),
         (HOME, "budget: 120ms", "budget: 120ms\nbudget: 130ms", 6, "budget"),
-        ("models.yaml", "spaces:", "spaces: [", 4, ""),
+        ("models.yaml", "spaces:", "spaces: [", 5, "Not YAML"),
         ("features.yaml", "release: item_titles", "release: item_tittles", None, "item_titles"),
     ],
 )
@@ -77,11 +91,24 @@ def test_a_malformed_configuration_keeps_the_old_one(
 
 def test_every_error_of_a_bad_configuration_is_told(own: Place, live: Service) -> None:
     own.replace(HOME, "budget: 120ms", "budget: soon")
-    own.replace("scenes/discover.yaml", "k: 300", "k: -1")
+    own.replace("scenes/discover.yaml", "k: 300", "k: lots")
     own.replace("features.yaml", "last: 50", "last: many")
     errors = live.reload()
     for name in (HOME, "scenes/discover.yaml", "features.yaml"):
         assert re.search(rf"{name}:\d+ ", "\n".join(errors))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("url: '${REDIS_URL:-}'", "url: redis://127.0.0.1:1/0"), ("url: '${REDIS_URL:-}'", "timeout: 20ms")],
+)
+def test_what_is_read_at_start_only_is_not_ignored_in_silence(own: Place, live: Service, old: str, new: str) -> None:
+    own.replace("service.yaml", old, new)
+    errors = live.reload()
+    assert len(errors) == 1
+    assert "service.yaml:4 store." in errors[0]
+    assert "restart" in errors[0]
+    assert live.ask()["degraded"] == []
 
 
 def test_a_release_that_is_gone_is_told_and_the_loaded_one_serves_on(own: Place, live: Service, shop: Shop) -> None:

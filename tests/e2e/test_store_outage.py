@@ -143,13 +143,22 @@ def test_a_store_of_ones_own_is_used_by_bootstrap_and_service(shop: Shop, built:
 
 
 def test_a_store_that_is_not_there_costs_what_lies_in_it_and_no_more(shop: Shop, fresh: Any) -> None:
-    with serving(fresh(), env={"REDIS_URL": "redis://127.0.0.1:1/0"}) as service:
+    """Its password, and the token for debug output from elsewhere, are shown nowhere."""
+    place = fresh()
+    place.replace("service.yaml", "extensions: []", "extensions: []\ntoken: ${SECRET}")
+    env = {"REDIS_URL": "redis://shop:hunter2@127.0.0.1:1/0", "SECRET": "swordfish"}
+    with serving(place, env=env) as service:
         answer = service.ask("discover", shop.user_ids[0], size=20)
         assert len(ids(answer)) == 20
         assert names(answer)["features.user"] == "store_unavailable"
+        assert service.reload() == []
+        shown = [service.request("GET", f"/admin/{page}", operator=True)[2].decode() for page in ("config", "status")]
+        for text in (*shown, service.text()):
+            assert "hunter2" not in text
+            assert "swordfish" not in text
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1/", "redis://127.0.0.1:port/0", "127.0.0.1:6379"])
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:port/0", "redis://127.0.0.1/?socket_timeout=soon"])
 def test_a_store_url_that_cannot_be_used_is_a_clear_error(built: Place, url: str) -> None:
     done = recserve("serve", *built.words, "--port", 0, "--operator-port", 0, env={"REDIS_URL": url}, seconds=30)
     assert done.returncode == 1

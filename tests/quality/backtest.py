@@ -13,7 +13,6 @@ import contextlib
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from bootstrap.data import Interactions
 from bootstrap.demo import read_demo
 from bootstrap.protocol import K, estimate, measure, truth_after
 from bootstrap.read import read_interactions
+from tests.service import Place, serving
 
 RETAIL = Path("../shared/data/online_retail.parquet")
 DAY = 86_400.0
@@ -150,41 +150,8 @@ def ask(connection: http.client.HTTPConnection, body: Mapping[str, Any]) -> Any:
 @contextlib.contextmanager
 def served(configs: Path, var: Path, *, now: str | None = None) -> Iterator[int]:
     """A running service; its port."""
-    port, operator = _free_port(), _free_port()
-    command = [*_recserve(), "serve", "--config", str(configs), "--var", str(var)]
-    command += ["--port", str(port), "--operator-port", str(operator)]
-    if now is not None:
-        command += ["--now", now]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            _wait_ready(port, process)
-            yield port
-        finally:
-            process.terminate()
-            process.wait(15)
-
-
-def _wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        assert process.poll() is None, "the service ended while starting"
-        with (
-            contextlib.suppress(OSError, http.client.HTTPException),
-            contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=1)) as connection,
-        ):
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError("the service did not become ready")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with serving(Place(configs, var), *(() if now is None else ("--now", now))) as service:
+        yield service.port
 
 
 def _recserve() -> list[str]:

@@ -28,6 +28,13 @@ def test_best_is_the_head_of_that_sort(values: list[float], keep: int) -> None:
     assert best(np.array(values, np.float32), keep).tolist() == in_order(values)[:keep]
 
 
+@given(scores.filter(len), st.integers(0, 600))
+def test_long_arrays_are_ordered_like_short_ones(values: list[float], keep: int) -> None:
+    long = (values * 500)[:500]
+    assert descending(np.array(long, np.float32)).tolist() == in_order(long)
+    assert best(np.array(long, np.float32), keep).tolist() == in_order(long)[:keep]
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(-3, 3)), max_size=30), keeps)
 def test_top_sums_scores_by_row_and_breaks_ties_by_row(pairs: list[tuple[int, int]], keep: int) -> None:
     sums: dict[int, int] = {}
