@@ -143,6 +143,8 @@ def _check_ids(body: RecommendRequest) -> None:
         value = getattr(body, name)
         if value is not None and _too_long(value):
             raise _long_id(name)
+    if not (body.exclude or body.candidates or body.why_not):
+        return
     for name in ("exclude", "candidates", "why_not"):
         values: Iterable[str] = getattr(body, name) or ()
         for at, value in enumerate(values):

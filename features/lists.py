@@ -57,6 +57,6 @@ class Lists:
         lengths = self.indptr.take(groups + 1) - starts
         total = int(lengths.sum())
         # position of each entry: its list's start plus its offset inside the list, without a Python loop
-        shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        shifts = (starts - (lengths.cumsum() - lengths)).repeat(lengths)
         at = shifts + np.arange(total)
         return self.rows.take(at), self.scores.take(at), lengths

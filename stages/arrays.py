@@ -42,7 +42,7 @@ def run_starts(ordered: NDArray[Any]) -> Index:
 def descending(score: F32) -> Index:
     """Positions by descending score f32[n]; equal scores keep their order. NaN comes last."""
     if len(score) < _SHORT or np.isnan(score).any():
-        return np.argsort(-score, kind="stable")
+        return (-score).argsort(kind="stable")
     # Negated without a negative zero, whose bits differ from zero's. As integers, the bits of floats are in the
     # order of their values once those of negative ones are reversed.
     bits = (np.float32(0) - score).view(np.int32)
@@ -60,7 +60,9 @@ def best(score: F32, keep: int) -> Index:
     if keep <= 0:
         return np.empty(0, np.intp)
     flipped = -score
-    cut = np.partition(flipped, keep - 1)[keep - 1]
+    parted = flipped.copy()
+    parted.partition(keep - 1)
+    cut = parted[keep - 1]
     if cut != cut:  # the cut falls among NaN, which no comparison finds
         return descending(score)[:keep]
     chosen: Index = (flipped <= cut).nonzero()[0]

@@ -38,8 +38,8 @@ def merge(
     order, ordered = positions(keys), keys >> 32
     starts = run_starts(ordered)
     ranks = np.arange(1, len(order) + 1, dtype=np.float32)
-    ranks -= np.repeat(ends - lengths, lengths)
-    bits = np.repeat(np.left_shift(np.uint64(1), np.arange(len(hits), dtype=np.uint64)), lengths)
+    ranks -= (ends - lengths).repeat(lengths)
+    bits = (np.uint64(1) << np.arange(len(hits), dtype=np.uint64)).repeat(lengths)
     score: F32 = np.add.reduceat((1.0 / (FUSION_K + ranks)).take(order), starts)
     source = np.bitwise_or.reduceat(bits.take(order), starts)
     columns = _ChannelColumns(hits, names, ends, order, starts)
@@ -87,6 +87,9 @@ class _ChannelColumns(Mapping[str, Column]):
         column = np.full(len(self._starts), np.nan, np.float32)
         column[place] = self._hits[at].scores if what == "score" else np.arange(1, len(place) + 1)
         return column
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.startswith("channel.") and name in tuple(self)
 
     def __iter__(self) -> Iterator[str]:
         return (f"channel.{name}.{what}" for name in self._names for what in ("score", "rank"))

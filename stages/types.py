@@ -139,11 +139,11 @@ class Candidates:
         """The column `name`: an array or Strings over this batch's rows, or a scalar of the request."""
         value = self._memo.get(name)
         if value is None:
-            own = self._base.get(name)
-            if own is None:
-                value = self._sources.column(name, self)
-            else:
+            if name in self._base:
+                own = self._base[name]
                 value = own if self._position is None else _gathered(own, self._position)
+            else:
+                value = self._sources.column(name, self)
             self._memo[name] = value
         return value
 

@@ -51,7 +51,7 @@ def _unit(score: F32) -> F32:
 
 def _cosines(vectors: F32) -> F32:
     """f32[n, n]; 0 wherever a vector is missing."""
-    squares = np.einsum("ij,ij->i", vectors, vectors)
+    squares = np.vecdot(vectors, vectors)
     usable = np.isfinite(squares) & (squares > 0)
     if not usable.all():
         vectors = np.where(usable[:, None], vectors, np.float32(0))

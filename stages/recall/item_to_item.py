@@ -37,4 +37,4 @@ class ItemToItem(Recaller):
         weights = np.exp2((history.ts - view.now) / self.half_life).astype(np.float32)
         triggers = top(history.rows, weights, self.max_triggers)
         rows, scores, lengths = self.table.gather(triggers.rows)
-        return top(rows, scores * np.repeat(triggers.scores, lengths), self.k)
+        return top(rows, scores * triggers.scores.repeat(lengths), self.k)

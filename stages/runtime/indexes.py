@@ -38,7 +38,10 @@ class FaissIndex:
         """Read an index file, memory-mapped where faiss can."""
         # Plain IO_FLAG_MMAP makes an IVF's lists "on disk", which starts threads to prefetch them in every search.
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        return cls(index, space, index.d, effort)
+        loaded = cls(index, space, index.d, effort)
+        # An exhaustive search reads, and so maps, every page before a request has to.
+        loaded.search(np.zeros(index.d, np.float32), 1, effort=None if effort is None else index.nlist)
+        return loaded
 
     def search(self, query: F32, k: int, *, effort: int | None = None) -> tuple[Rows, F32]:
         """Rows i32[<=k] and inner products f32[<=k], best first. Fewer when the probed lists hold fewer."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +77,18 @@ def test_the_same_past_gives_the_same_release_whatever_came_after(tmp_path: Path
     places = sorted(at for at, row in enumerate(whole) if id(row) in order)
     for at, row in zip(places, past, strict=True):
         whole[at] = row
-    made = []
-    for name, rows in (("past", past), ("whole", whole)):
+
+    def build(name: str, rows: list[list[Any]]) -> Place:
         place = Place.under(tmp_path / name)
         place.configs.parent.mkdir()
         log = write_csv(tmp_path / f"{name}.csv", rows)
         done = recserve("bootstrap", "--interactions", log, "--as-of", CUT, *place.words, "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["users"] == 50
-        made.append(place)
-    first, second = made
+        return place
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(build, ("past", "whole"), (past, whole))
     assert artefacts(first) == artefacts(second)
     assert artefacts(first)["models"]
     names = [path.relative_to(first.configs) for path in sorted(first.configs.rglob("*.yaml"))]
@@ -167,49 +171,72 @@ TINY: dict[str, list[tuple[Any, ...]]] = {
     "one item": [(f"u{at % 20}", "the thing", START + at * DAY) for at in range(60)],
     "three days": [(at * at % 31, at * 7 % 43, START + at * 3 * DAY // 400) for at in range(400)],
 }
+EXTERNAL = "one user"  # keeps its history in a store of one's own
+
+
+@dataclass
+class Tiny:
+    """Releases of the inputs above, and the external store."""
+
+    places: dict[str, Place]
+    summaries: dict[str, Any]
+    url: str
+
+    def env(self, kind: str) -> dict[str, str]:
+        return {"REDIS_URL": self.url} if kind == EXTERNAL else {}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
+    """Built two at a time; no titles, no categories, no prices in any. One is a CSV file with names of its own."""
+    root = tmp_path_factory.mktemp("tiny")
+    with running_valkey() as store, ThreadPoolExecutor(2) as pool:
+        made = Tiny({kind: Place.under(root / kind) for kind in TINY}, {}, store.url)
+
+        def build(kind: str) -> Any:
+            made.places[kind].configs.parent.mkdir()
+            words: list[str | Path] = ["--interactions", write_log(root / f"{kind}.parquet", TINY[kind])]
+            if kind == "three days":
+                rows = [f"{user}.0,{item},{ts}" for user, item, ts in TINY[kind]]
+                path = root / "log.csv"
+                path.write_text("\n".join(["who,what,at", *rows]) + "\n", encoding="utf-8")
+                maps = (("user_id", "who"), ("item_id", "what"), ("timestamp", "at"))
+                words = ["--interactions", path, *(word for f, c in maps for word in ("--map", f"{f}={c}"))]
+                words += ["--overwrite"]
+                made.places[kind].configs.mkdir()
+                (made.places[kind].configs / "service.yaml").write_text("# edited by hand\n")
+            done = recserve("bootstrap", *words, *made.places[kind].words, "--json", env=made.env(kind))
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        made.summaries.update(zip(TINY, pool.map(build, TINY), strict=True))
+        yield made
 
 
 @pytest.mark.parametrize("kind", TINY)
-def test_tiny_input_gives_a_release_that_serves(tmp_path: Path, kind: str) -> None:
-    """No titles, no categories, no prices either. One of them keeps its history in a store of one's own."""
-    place = Place.under(tmp_path)
-    rows = TINY[kind]
-    log = write_log(tmp_path / "log.parquet", rows)
-    with running_valkey() as store:
-        env = {"REDIS_URL": store.url} if kind == "one user" else None
-        done = recserve("bootstrap", "--interactions", log, *place.words, "--json", env=env)
-        assert done.returncode == 0, done.stderr
-        items, users = ({str(row[at]) for row in rows} for at in (1, 0))
-        summary = json.loads(done.stdout)
-        assert (summary["items"], summary["users"]) == (len(items), len(users))
-        assert recserve("check", "--config", place.configs).returncode == 0
-        if env:
-            assert ask_store(store.url, ("DBSIZE",)) == [1]
-        with serving(place, env=env) as service:
-            home = service.ask("home", min(users), size=100)
-            assert set(ids(home)) == items
-            assert home["degraded"] == []
-            assert all(item["channels"] for item in home["items"])
-            had = {str(item) for user, item, _ in rows if str(user) == min(users)}
-            found = service.ask("discover", min(users), size=100)
-            assert set(ids(found)) == items - had
-            assert found["short"] == "catalogue_exhausted"
-            assert set(ids(service.ask("discover", None, size=100))) == items
+def test_tiny_input_gives_a_release_that_serves(tiny: Tiny, kind: str) -> None:
+    rows, place = TINY[kind], tiny.places[kind]
+    items, users = ({str(row[at]) for row in rows} for at in (1, 0))
+    summary = tiny.summaries[kind]
+    assert (summary["items"], summary["users"]) == (len(items), len(users))
+    user = min(users)
+    with serving(place, env=tiny.env(kind)) as service:
+        home = service.ask("home", user, size=100)
+        assert set(ids(home)) == items
+        assert home["degraded"] == []
+        assert all(item["channels"] for item in home["items"])
+        had = {str(item) for who, item, _ in rows if str(who) == user}
+        found = service.ask("discover", user, size=100)
+        assert set(ids(found)) == items - had
+        assert found["short"] == "catalogue_exhausted"
+        assert set(ids(service.ask("discover", None, size=100))) == items
 
 
-def test_mapped_columns_and_an_overwritten_configuration(fresh: Callable[[], Place], tmp_path: Path) -> None:
-    place = fresh()
-    place.replace("scenes/home.yaml", "budget: 120ms", "budget: 90ms")
-    log = tmp_path / "log.csv"
-    rows = [f"{at % 9}.0,{at % 23},2025-01-{1 + at % 28:02} 10:00" for at in range(200)]
-    log.write_text("\n".join(["who,what,at", *rows]) + "\n", encoding="utf-8")
-    maps = ["--map", "user_id=who", "--map", "item_id=what", "--map", "timestamp=at"]
-    was = (place.var / "releases" / "active").read_text()
-    done = recserve("bootstrap", "--interactions", log, *maps, "--overwrite", *place.words)
-    assert done.returncode == 0, done.stderr
-    assert "120ms" in place.read("scenes/home.yaml")
-    assert (place.var / "releases" / "active").read_text() != was
-    with serving(place) as service:
-        answer = service.ask("home", "3", size=10)
-        assert len(ids(answer)) == 10
-        assert [item for item in answer["items"] if "repeat" in item["channels"]]
+def test_a_store_of_ones_own_gets_the_history(tiny: Tiny) -> None:
+    assert ask_store(tiny.url, ("DBSIZE",)) == [1]
+
+
+def test_files_that_were_edited_are_replaced_when_told_to(tiny: Tiny) -> None:
+    place = tiny.places["three days"]
+    assert "edited by hand" not in place.read("service.yaml")
+    assert recserve("check", "--config", place.configs).returncode == 0

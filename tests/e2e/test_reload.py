@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -119,6 +121,31 @@ def test_a_release_that_is_gone_is_told_and_the_loaded_one_serves_on(own: Place,
     assert live.ask("home", shop.user_ids[0])["items"] == before
     active.with_name("was").rename(active)
     assert live.reload() == []
+
+
+def test_another_release_is_served_after_a_reload_and_taken_back_by_the_same_move(
+    own: Place, live: Service, shop: Shop
+) -> None:
+    """Its own ids and popularity, the users' own histories: what was bought meanwhile counts in both."""
+    releases, user = own.var / "releases", shop.user_ids[7]
+    was = (releases / "active").read_text()
+    shutil.copytree(releases / was.strip(), releases / "next")
+    manifest = releases / "next" / "manifest.json"
+    document = json.loads(manifest.read_text(encoding="utf-8"))
+    manifest.write_text(json.dumps(document | {"release": "next"}), encoding="utf-8")
+    (releases / "active").write_text("next")
+    before = live.ask("home", user)
+    assert live.reload() == []
+    after = live.ask("home", user)
+    assert (before["release"], after["release"]) == (was.strip(), "next")
+    assert (after["config"], after["items"]) == (before["config"], before["items"])
+    bought = ids(live.ask("discover", user))[0]
+    live.did((user, bought, 1_760_000_000))
+    (releases / "active").write_text(was)
+    assert live.reload() == []
+    answer = live.ask("discover", user, size=500)
+    assert answer["release"] == was.strip()
+    assert bought not in ids(answer)
 
 
 def test_a_good_change_is_served_whole_under_load(own: Place, live: Service, shop: Shop) -> None:

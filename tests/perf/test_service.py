@@ -1,0 +1,152 @@
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from perf.__main__ import verdict
+from perf.client import Connection, decoded, open_loop, recommend_body, request_bytes
+from perf.data import reference
+from perf.floor import measure, open_floor
+from perf.parts import Floor, Work
+from perf.release import SCENE, fill_service, write_service
+from perf.server import Histogram, Metrics, Server, running
+from perf.service import STEPS, compare, load
+from perf.timing import Figure, cores
+from tests.perf.test_floor import SIZES, WORKLOAD
+
+USERS = (5, 17, 42)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("perf")
+
+
+@pytest.fixture(scope="module")
+def floor(cache: Path) -> Iterator[Floor]:
+    with open_floor(cache, SIZES, WORKLOAD) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(floor: Floor, cache: Path) -> Iterator[Server]:
+    data, folder = reference(cache, SIZES)
+    place = write_service(folder, data, WORKLOAD)
+    url = f"unix://{floor.store.connection_pool.connection_kwargs['path']}"
+    fill_service(url, place, data)
+    with running(place, url, cores()[0]) as started:
+        yield started
+
+
+def answer_of(server: Server, user: int, **more: object) -> dict[str, list[dict[str, object]]]:
+    connection = Connection(server.public)
+    try:
+        body = recommend_body(SCENE, user, SIZES.groups, WORKLOAD.size, **more)
+        return decoded(connection.ask(request_bytes(body)))  # type: ignore[no-any-return]  # JSON
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_the_service_does_the_floors_work(floor: Floor, server: Server, user: int) -> None:
+    answer = answer_of(server, user, debug=True)
+    counts = {step["name"]: step["out"] for step in answer["trace"]["steps"]}  # type: ignore[call-overload]  # JSON
+    work = Work(user)
+    for part in ("read", "look_up", "search", "expand", "merge"):
+        getattr(floor, part)(work)
+    assert answer["degraded"] == []
+    assert counts["recall.vector"] == len(work.near)
+    assert counts["recall.i2i"] == len(work.expanded)
+    assert counts["recall.popular"] == WORKLOAD.popular
+    assert counts["merge"] == len(work.rows)
+    assert counts["pre_rank.dot"] == WORKLOAD.ranked
+    assert len(answer["items"]) == WORKLOAD.size
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_floor_and_service_score_an_item_alike(floor: Floor, server: Server, user: int) -> None:
+    ours = {item["id"]: item["score"] for item in answer_of(server, user)["items"]}
+    theirs = {item["id"]: item["score"] for item in json.loads(floor.run(user))["items"]}
+    both = ours.keys() & theirs.keys()
+    assert len(both) >= WORKLOAD.size // 2
+    assert {key: ours[key] for key in both} == pytest.approx({key: theirs[key] for key in both}, rel=1e-4)
+
+
+def test_measuring_fills_the_table_and_every_request_leaves_an_exposure(floor: Floor, server: Server) -> None:
+    compared = compare(floor, server, requests=40, blocks=2)
+    assert compared.requests == 40
+    assert compared.service.cpu > 0
+    assert 0.1 < compared.ratio < 50  # others share the machine; the gate itself is `make perf`'s
+    assert {compared.metrics.steps[step].count for step in STEPS} == {40}
+    assert "HTTP, assignment, encoding" in compared.table(measure(floor, requests=24, blocks=2))
+    loaded = load(floor, server, cpu_us=10_000, seconds=0.5)
+    figures = loaded.figures()
+    assert len(loaded.load.latency) == 30
+    assert 0 < figures["load_p50"].value <= figures["load_p99"].value
+    assert figures["load_features_p99"].against == 5.0
+    assert "30 answers, 0 refused" in loaded.text()
+    written = server.metrics().counts["recserve_exposures_dropped_total"]
+    assert written == 0
+
+
+def test_a_quantile_is_interpolated_inside_its_bucket() -> None:
+    cell = Histogram({0.001: 50.0, 0.01: 100.0, float("inf"): 100.0}, 0.4)
+    assert cell.quantile(0.25) == pytest.approx(0.0005)
+    assert cell.quantile(0.75) == pytest.approx(0.0055)
+    assert cell.mean == pytest.approx(0.004)
+    later = Histogram({0.001: 60.0, 0.01: 120.0, float("inf"): 121.0}, 0.5).since(cell)
+    assert later.count == 21
+    assert later.quantile(1.0) == 0.01
+
+
+def test_metrics_are_read_by_step_and_by_route() -> None:
+    text = """# TYPE recserve_step_seconds histogram
+recserve_step_seconds_bucket{step="merge",le="0.001"} 3
+recserve_step_seconds_bucket{step="merge",le="+Inf"} 4
+recserve_step_seconds_count{step="merge"} 4
+recserve_step_seconds_sum{step="merge"} 0.5
+# TYPE recserve_shed counter
+recserve_shed_total 7
+"""
+    metrics = Metrics.parse(text)
+    assert metrics.steps["merge"].count == 4
+    assert metrics.steps["merge"].total == 0.5
+    assert metrics.counts["recserve_shed_total"] == 7
+    assert metrics.since(metrics).counts["recserve_shed_total"] == 0
+
+
+def test_a_bound_that_does_not_hold_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    good = {"floor_over_parts": Figure.of(1.0, 1.0), "recommend_cpu_over_floor": Figure.of(1.5, 1.0)}
+    assert verdict(good) == 0
+    assert verdict({**good, "recommend_cpu_over_floor": Figure.of(1.7, 1.0)}) == 1
+    assert "recommend_cpu_over_floor: 1.700, at most 1.6 allowed: DOES NOT HOLD" in capsys.readouterr().out
+
+
+def test_the_open_loop_counts_refusals_and_takes_answers_in_pieces() -> None:
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n"]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for _ in range(8):
+                connection, _ = listening.accept()
+                threading.Thread(target=talk, args=(connection,), daemon=True).start()
+
+        def talk(connection: socket.socket) -> None:
+            with connection:
+                for answer in answers * 10:
+                    if not connection.recv(1 << 16):
+                        return
+                    connection.sendall(answer[:20])
+                    connection.sendall(answer[20:])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        done = open_loop(listening.getsockname(), [request_bytes(b"{}")] * 10, per_second=200)
+        thread.join()
+    assert len(done.latency) + done.refused == 10
+    assert done.refused > 0
+    assert (np.asarray(done.late) >= 0).all()
