@@ -26,7 +26,6 @@ from stages.guard import Outcome
 from stages.types import Answer, Request
 
 logger = logging.getLogger("recserve.service")
-EVENTS_TIMEOUT = 1.0
 HELD = ("store_url", "store_timeout", "store_connections", "token")  # what connections and routes were made with
 
 
@@ -119,7 +118,7 @@ class Service:
                     field=f"events[{at}].event",
                 )
         await snapshot.behaviour.append(
-            [Event(e.user_id, e.item_id, e.event, e.ts) for e in events], timeout=EVENTS_TIMEOUT
+            [Event(e.user_id, e.item_id, e.event, e.ts) for e in events], timeout=snapshot.config.service.store_timeout
         )
 
     def status(self) -> Mapping[str, Any]:
