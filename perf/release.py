@@ -58,6 +58,8 @@ def write_service(folder: Path, data: Data, workload: Workload) -> Place:
         shutil.rmtree(root, ignore_errors=True)
         _release(var / "releases", version, folder, data, workload)
     activate(var / "releases", version)
+    for old in var.glob("exposures*"):  # of earlier runs; nobody analyses them
+        old.unlink()
     place = Place(var / "configs", var)
     for name, document in _documents(data, workload).items():
         path = place.configs / name

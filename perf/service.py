@@ -20,7 +20,7 @@ from perf.floor import Measured, whole
 from perf.parts import Floor
 from perf.release import SCENE
 from perf.server import Histogram, Metrics, Server
-from perf.timing import Figure, Spent, cores, one_core, table
+from perf.timing import Figure, Spent, busy_seconds, cores, one_core, table
 
 MOST_OVER_FLOOR = 1.6
 LOAD_SHARE = 0.6
@@ -125,9 +125,13 @@ def compare(floor: Floor, server: Server, requests: int = 4_000, blocks: int = 1
 
 @dataclass(frozen=True)
 class Loaded:
-    """Open-loop Poisson load: arrivals per second, latencies from the intended send time, the steps' run times."""
+    """Open-loop Poisson load: arrivals per second, latencies from the intended send time, the steps' run times.
+
+    ``others`` is the share of the service's core that other processes took meanwhile.
+    """
 
     per_second: float
+    others: float
     load: Load
     metrics: Metrics
 
@@ -156,7 +160,8 @@ class Loaded:
         return "\n".join(
             (
                 f"Open loop at {self.per_second:.0f} requests/s, {LOAD_SHARE:.0%} of one core's capacity: "
-                f"{done} answers, {load.refused} refused; the generator was up to {late:.1f} ms late (p99).",
+                f"{done} answers, {load.refused} refused.",
+                f"  generator      up to {late:.1f} ms late (p99); other processes took {self.others:.0%} of the core",
                 f"  whole request  p50 {ms['load_p50']:.1f} ms, p99 {ms['load_p99']:.1f} ms from the intended time",
                 f"  feature stage  p99 {ms['load_features_p99']:.1f} ms (mission: {FEATURES_MS:.0f} ms), "
                 f"mean {self.step('features.user').mean * 1e3:.2f} ms",
@@ -172,6 +177,13 @@ def load(floor: Floor, server: Server, cpu_us: float, seconds: float = 20.0, see
     users = traffic(len(floor.data.user_vectors), max(int(per_second * seconds), 1), seed)
     requests = requests_of(floor, users)
     with on_other_cores():
-        before = server.metrics()
+        before, began = server.metrics(), _others(server)
         result = open_loop(server.public, requests, per_second, seed)
-        return Loaded(per_second, result, server.metrics().since(before))
+        spent, wall = (after - start for after, start in zip(_others(server), began, strict=True))
+        return Loaded(per_second, max(spent / wall, 0.0), result, server.metrics().since(before))
+
+
+def _others(server: Server) -> tuple[float, float]:
+    """Seconds of the measured core that weren't the service's, and of the wall clock."""
+    core = min(cores()[0], default=0)
+    return busy_seconds(core) - server.cpu_ns() / 1e9, time.monotonic()
