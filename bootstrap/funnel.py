@@ -23,10 +23,11 @@ from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
 from stages.registry import Registry, component, discover
 from stages.release import Release
+from stages.roles import Scorer
 from stages.runtime.models import Features
 from stages.runtime.release import LoadedRelease, load_release
 from stages.scene import Role, SceneConfig, StepConfig
-from stages.types import F32, Candidates, Request, Rows, Scorer, View
+from stages.types import F32, Candidates, Request, Rows, View
 
 FOREVER = 1e9
 

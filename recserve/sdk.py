@@ -18,21 +18,8 @@ from expression import Expression, Strings
 from features.history import History
 from stages.errors import InvalidOutput
 from stages.registry import Duration, Range, Ref, component
-from stages.types import (
-    NO_HITS,
-    Candidates,
-    ColumnName,
-    Filter,
-    Hits,
-    Model,
-    PreRanker,
-    Recaller,
-    Reranker,
-    Scorer,
-    Table,
-    VectorIndex,
-    View,
-)
+from stages.roles import ColumnName, Filter, Model, PreRanker, Recaller, Reranker, Scorer, Table, VectorIndex
+from stages.types import NO_HITS, Candidates, Hits, View
 
 __all__ = [
     "NO_HITS",

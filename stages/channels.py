@@ -9,8 +9,9 @@ from typing import cast
 
 from stages.guard import check_hits, reason_of
 from stages.plan import Step
+from stages.roles import Recaller
 from stages.steps import Job, finish_recall, recall_in_place
-from stages.types import NO_HITS, Hits, Recaller
+from stages.types import NO_HITS, Hits
 
 
 async def recall(steps: Sequence[Step], job: Job) -> list[Hits]:

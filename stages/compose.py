@@ -18,8 +18,9 @@ from stages.errors import ReleaseError
 from stages.guard import POLICIES
 from stages.plan import ScenePlan, Step, Variant, cut_segments
 from stages.registry import Duration, Setting, settings_of
+from stages.roles import ColumnName, Model, Table, VectorIndex
 from stages.scene import Param, SceneConfig, StepConfig
-from stages.types import ColumnName, Model, Scalar, Table, VectorIndex
+from stages.types import Scalar
 
 MAX_VARIANTS = 32
 MAX_CHANNELS = 63  # a bit each in u64, and one for the fallback

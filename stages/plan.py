@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from expression import Expression
-from stages.types import Component, Recaller, Scalar, Table, View
+from stages.roles import Component, Recaller, Table
+from stages.types import Scalar, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, dataclass_transform
 
-from stages.types import Component
+from stages.roles import Component
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Component])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from stages.types import Component
+from stages.roles import Component
 
 Role = Literal["recall", "filter", "pre_rank", "rank", "re_rank"]
 OnFail = Literal["skip", "keep_order", "default", "open", "closed", "fail"]

@@ -24,7 +24,8 @@ from stages.guard import (
     reason_of,
 )
 from stages.plan import Step, Variant
-from stages.types import NO_HITS, Candidates, Filter, Hits, Mask, Recaller, Reranker, Rows, Scorer, View
+from stages.roles import Filter, Recaller, Reranker, Scorer
+from stages.types import NO_HITS, Candidates, Hits, Mask, Rows, View
 
 
 @dataclass(slots=True)

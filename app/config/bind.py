@@ -18,7 +18,7 @@ from app.config.problems import Path, choices, suggestion
 from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size
 from app.config.yaml_nodes import INVALID
 from stages.registry import Duration, Range, Ref
-from stages.types import ColumnName
+from stages.roles import ColumnName
 
 QUANTITIES: Mapping[type, Callable[[object], Any]] = types.MappingProxyType(
     {Duration: lambda value: Duration(seconds(value)), Bytes: size}

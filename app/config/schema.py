@@ -21,7 +21,7 @@ from app.config.shapes import (
     ViewShape,
 )
 from stages.registry import Duration, Range, Ref, Registry
-from stages.types import ColumnName
+from stages.roles import ColumnName
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

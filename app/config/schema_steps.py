@@ -8,8 +8,8 @@ from typing import Any
 from app.config.forms import COMMON
 from stages.guard import POLICIES
 from stages.registry import Duration, Registry, Setting, settings_of
+from stages.roles import Component
 from stages.scene import Role
-from stages.types import Component
 
 Schema = dict[str, Any]
 SchemaFor = Callable[[Any], Schema]

@@ -16,8 +16,9 @@ from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.registry import Duration, Ref, Setting
+from stages.roles import ColumnName
 from stages.scene import Param
-from stages.types import ColumnName, Scalar
+from stages.types import Scalar
 
 PARAM = re.compile(r"\$([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", re.ASCII)
 

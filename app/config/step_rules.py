@@ -10,8 +10,9 @@ from app.config.settings import core_of
 from expression import Expression, ExpressionError, names_of, parameters_of
 from stages.guard import POLICIES
 from stages.registry import settings_of
+from stages.roles import ColumnName
 from stages.scene import Param, StepConfig
-from stages.types import ColumnName, Scalar
+from stages.types import Scalar
 
 MAX_VARIANTS = 32
 

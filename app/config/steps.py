@@ -19,8 +19,8 @@ from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.guard import POLICIES
 from stages.registry import Ref, Registry, Setting, settings_of
+from stages.roles import ColumnName, Component
 from stages.scene import OnFail, Param, Role, StepConfig
-from stages.types import ColumnName, Component
 
 SECTION: Mapping[Role, str] = {"filter": "filters"}
 

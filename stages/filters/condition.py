@@ -8,7 +8,8 @@ import numpy as np
 
 from expression import Expression
 from stages.registry import component
-from stages.types import Candidates, Filter, Mask, View
+from stages.roles import Filter
+from stages.types import Candidates, Mask, View
 
 
 @component("expression")

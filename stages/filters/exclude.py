@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stages.registry import component
-from stages.types import Candidates, Filter, Mask, View
+from stages.roles import Filter
+from stages.types import Candidates, Mask, View
 
 
 @component("exclude")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stages.registry import component
-from stages.types import F32, Candidates, ColumnName, PreRanker, View
+from stages.roles import ColumnName, PreRanker
+from stages.types import F32, Candidates, View
 
 
 @component("dot")

@@ -9,7 +9,8 @@ import numpy as np
 from expression import Expression
 from stages.errors import InvalidOutput
 from stages.registry import Ref, component
-from stages.types import F32, Candidates, Model, Scorer, View
+from stages.roles import Model, Scorer
+from stages.types import F32, Candidates, View
 
 
 @component("model")

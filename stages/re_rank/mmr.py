@@ -8,7 +8,8 @@ from typing import Annotated
 import numpy as np
 
 from stages.registry import COUNT, SHARE, component
-from stages.types import F32, Candidates, ColumnName, Index, Reranker, View
+from stages.roles import ColumnName, Reranker
+from stages.types import F32, Candidates, Index, View
 
 
 @component("mmr")

@@ -9,7 +9,8 @@ import numpy as np
 
 from expression import Strings
 from stages.registry import COUNT, component
-from stages.types import Candidates, ColumnName, Index, Reranker, View
+from stages.roles import ColumnName, Reranker
+from stages.types import Candidates, Index, View
 
 
 @component("spread")

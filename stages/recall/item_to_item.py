@@ -9,7 +9,8 @@ import numpy as np
 
 from stages.arrays import top
 from stages.registry import AGE, COUNT, Duration, Ref, component
-from stages.types import NO_HITS, ColumnName, Hits, Recaller, Table, View
+from stages.roles import ColumnName, Recaller, Table
+from stages.types import NO_HITS, Hits, View
 
 DAY = 86_400.0
 

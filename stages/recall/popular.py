@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from stages.registry import COUNT, Ref, component
-from stages.types import NO_HITS, ColumnName, Hits, Recaller, Table, View
+from stages.roles import ColumnName, Recaller, Table
+from stages.types import NO_HITS, Hits, View
 
 EVERYONE = "all"
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from stages.arrays import top
 from stages.registry import AGE, COUNT, Duration, component
-from stages.types import NO_HITS, ColumnName, Hits, Recaller, View
+from stages.roles import ColumnName, Recaller
+from stages.types import NO_HITS, Hits, View
 
 DAY = 86_400.0
 

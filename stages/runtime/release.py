@@ -16,9 +16,9 @@ from features.resident import FieldSpec, ResidentUsers, load_view
 from stages.columns import Derived
 from stages.derived import DerivedSpec, bind_derived
 from stages.errors import ReleaseError
+from stages.roles import Table, VectorIndex
 from stages.runtime.indexes import FaissIndex
 from stages.runtime.models import Assemble, Features, OnnxModel, SplitInputs, check_golden, load_model
-from stages.types import Table, VectorIndex
 
 
 @dataclass(frozen=True, slots=True)

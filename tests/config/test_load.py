@@ -10,8 +10,8 @@ import pytest
 from app.config.load import load_config, schema_of
 from app.config.model import ContextField, FieldConfig
 from app.config.problems import ConfigError
+from stages.roles import ColumnName
 from stages.scene import Param
-from stages.types import ColumnName
 from tests.config.support import EXAMPLE, example, load, problems
 
 

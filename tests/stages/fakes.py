@@ -11,21 +11,9 @@ import numpy as np
 from expression import Strings
 from stages.columns import Columns
 from stages.registry import component
+from stages.roles import Filter, PreRanker, Recaller, Reranker, Scorer
 from stages.scene import StepConfig
-from stages.types import (
-    Candidates,
-    Column,
-    Filter,
-    Hits,
-    Index,
-    Mask,
-    PreRanker,
-    Recaller,
-    Request,
-    Reranker,
-    Scorer,
-    View,
-)
+from stages.types import Candidates, Column, Hits, Index, Mask, Request, View
 
 
 @component("fake_recall")

@@ -21,8 +21,9 @@ from stages.recall.popular import Popular
 from stages.recall.repeat import Repeat
 from stages.recall.vector import Vector
 from stages.registry import Duration
+from stages.roles import ColumnName
 from stages.runtime.indexes import build_index
-from stages.types import Candidates, ColumnName, Hits
+from stages.types import Candidates, Hits
 from tests.stages.fakes import batch_of, texts, view_of
 
 NOW = 1000 * DAY

@@ -11,8 +11,8 @@ import pytest
 from features.errors import StoreUnavailable
 from stages.compose import MAX_CHANNELS, MAX_VARIANTS
 from stages.errors import ReleaseError
+from stages.roles import ColumnName, Scorer
 from stages.scene import Param, SceneConfig, StepConfig
-from stages.types import ColumnName, Scorer
 from tests.stages.fakes import fake, hits
 from tests.stages.small import Engine, home, item, step
 

@@ -12,9 +12,10 @@ import pytest
 from stages.errors import StepFailed
 from stages.pipeline import IN_PLACE_MS
 from stages.registry import component
+from stages.roles import Scorer
 from stages.runtime.pool import compute_pool
 from stages.scene import Param, SceneConfig, StepConfig
-from stages.types import Candidates, Scorer, View
+from stages.types import Candidates, View
 from tests.stages.fakes import fake, hits
 from tests.stages.small import Engine, item
 

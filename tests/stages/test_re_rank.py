@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from stages.re_rank.mmr import Mmr
 from stages.re_rank.spread import Spread
-from stages.types import Candidates, ColumnName
+from stages.roles import ColumnName
+from stages.types import Candidates
 from tests.stages.fakes import batch_of, texts, view_of
 
 VECTORS = ColumnName("item.v")
