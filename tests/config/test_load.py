@@ -121,7 +121,7 @@ def test_a_component_of_an_extension_has_its_settings_checked(tmp_path: Path, mo
     package.mkdir()
     (package / "__init__.py").write_text(
         "from stages.registry import Duration, component\n"
-        "from stages.types import NO_HITS, Recaller\n"
+        "from recserve.sdk import NO_HITS, Recaller\n"
         "@component('newest')\n"
         "class Newest(Recaller):\n"
         "    k: int = 50\n"
