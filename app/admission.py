@@ -1,4 +1,4 @@
-"""Bounded concurrency: over the limit a request is refused at once, before its body is read."""
+"""Bounded concurrency: over the limit a request is refused at once, before its body is decoded."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.admission import Admission
+from app.body import BodyReader, Gone, linger
 from app.headers import Headers, RequestIds, is_loopback
 from app.http import Call
 from app.logs import AccessLog
@@ -27,19 +28,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Handler = Callable[[Call], Awaitable[bytes]]
 
-BODY_LIMIT = 1 << 20
-# A client that is told "too large" while it still sends may lose the answer to a reset: up to this much more
-# is read and dropped, then the connection is closed.
-_DRAIN_LIMIT = 8 * BODY_LIMIT
 _JSON = b"application/json"
 # Where `rest` finds the request id in its scope.
 SCOPE_ID = "recserve.request_id"
 
 logger = logging.getLogger("recserve.http")
-
-
-class Gone(Exception):
-    """The client disconnected."""
 
 
 @dataclass(slots=True)
@@ -68,15 +61,18 @@ class Shell:
         fast: Mapping[str, Handler] | None = None,
         admission: Admission | None = None,
         access: AccessLog | None = None,
-        body_limit: int = BODY_LIMIT,
+        bodies: BodyReader | None = None,
     ) -> None:
         self._rest = rest
         self._fast = dict(fast or {})
         self._metrics = metrics
         self._admission = admission
         self._access = access or AccessLog()
-        self._body_limit = body_limit
+        self._bodies = bodies or BodyReader()
         self._ids = RequestIds()
+        if fast:
+            metrics.gauge("bodies", "Request bodies being read.", lambda: self._bodies.reading)
+            metrics.counter("slow_bodies", "Bodies that ran out of time.", lambda: self._bodies.slow)
         if admission is not None:
             metrics.gauge("in_flight", "Requests being answered.", lambda: admission.in_flight)
             metrics.counter("shed", "Requests refused at the limit.", lambda: admission.shed)
@@ -124,56 +120,25 @@ class Shell:
     async def _run(self, handler: Handler, exchange: Exchange) -> None:
         if exchange.scope["method"] != "POST":
             raise _method_not_allowed(exchange.scope["method"], "POST")
+        exchange.headers.require_json()
+        # Before admission: a client that dawdles takes none of the places that the funnel has.
+        body = await self._bodies.read(exchange.receive, exchange.headers.content_length)
         admission = self._admission
         if admission is None:
-            await self._call(handler, exchange)
+            await self._call(handler, exchange, body)
             return
         if not admission.try_enter():
             raise admission.refusal()
         try:
-            await self._call(handler, exchange)
+            await self._call(handler, exchange, body)
         finally:
             admission.leave()
 
-    async def _call(self, handler: Handler, exchange: Exchange) -> None:
-        exchange.headers.require_json()
-        body = await self._body(exchange)
+    async def _call(self, handler: Handler, exchange: Exchange, body: bytes) -> None:
         client = exchange.scope.get("client")
         local = is_loopback(client[0]) if client else False
         answer = await handler(Call(body, exchange.headers, exchange.request_id, exchange.arrived, local))
         await _send(exchange, 200, _JSON, answer)
-
-    async def _body(self, exchange: Exchange) -> bytes:
-        """The whole body. Raises Problem (413) when it is over the limit, Gone when the client left."""
-        declared = exchange.headers.content_length
-        # The server has checked that it is a number and holds the client to it.
-        if declared is not None and len(declared) < 20 and int(declared) > self._body_limit:
-            raise self._too_large(exchange, int(declared))
-        message = await exchange.receive()
-        if not message.get("more_body", False) and message["type"] == "http.request":
-            body: bytes = message.get("body", b"")
-            if len(body) <= self._body_limit:
-                return body
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            if message["type"] == "http.disconnect":
-                raise Gone
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size <= self._body_limit:
-                chunks.append(chunk)
-            if not message.get("more_body", False) or size > _DRAIN_LIMIT:
-                break
-            message = await exchange.receive()
-        if size > self._body_limit:
-            raise self._too_large(exchange, size)
-        return b"".join(chunks)
-
-    def _too_large(self, exchange: Exchange, size: int) -> Problem:
-        if size > _DRAIN_LIMIT:
-            exchange.extra.append((b"connection", b"close"))
-        return Problem("body-too-large", f"the body may have at most {self._body_limit} bytes", limit=self._body_limit)
 
     async def _delegate(self, exchange: Exchange) -> None:
         """Hand the request to `rest`. HEAD is answered as GET without the body."""
@@ -200,7 +165,13 @@ class Shell:
         headers = [(name.encode(), value.encode()) for name, value in problem.headers.items()]
         exchange.extra.extend(headers)
         body = problem.encode(exchange.request_id)
-        await _send(exchange, problem.status, MEDIA_TYPE, body)
+        if problem.headers.get("connection") != "close":
+            await _send(exchange, problem.status, MEDIA_TYPE, body)
+            return
+        # The answer is complete for the client; the server closes only after the message's last part.
+        await _send(exchange, problem.status, MEDIA_TYPE, body, more=True)
+        await linger(exchange.receive)
+        await exchange.send({"type": "http.response.body", "body": b""})
 
     async def _bug(self, exchange: Exchange, error: Exception) -> None:
         self._metrics.internal_error(exchange.route)
@@ -214,7 +185,7 @@ class Shell:
             await self._refuse(exchange, Problem("internal", "the service failed; its log has the request id"))
 
 
-async def _send(exchange: Exchange, status: int, media_type: bytes, body: bytes) -> None:
+async def _send(exchange: Exchange, status: int, media_type: bytes, body: bytes, *, more: bool = False) -> None:
     exchange.status = status
     headers = [
         (b"content-type", media_type),
@@ -224,7 +195,7 @@ async def _send(exchange: Exchange, status: int, media_type: bytes, body: bytes)
     ]
     await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
     body = b"" if exchange.scope["method"] == "HEAD" else body
-    await exchange.send({"type": "http.response.body", "body": body})
+    await exchange.send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 def _request_id(exchange: Exchange) -> tuple[bytes, bytes]:

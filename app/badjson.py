@@ -5,6 +5,7 @@ Runs only when decoding failed, so it may read the body again.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import re
 from collections.abc import Mapping
@@ -65,7 +66,8 @@ class Explainer:
             return Problem("out-of-range", f"{field}: expected {self._expected(field)}", field=field)
         detail = f"{field or 'body'}: expected {self._expected(field)}, got {_JSON_NAMES.get(got['got'], got['got'])}"
         if got["got"] in ("int", "float") and " bytes" in self._expected(field):
-            detail += '. Send ids as strings: "1607", not 1607'
+            name = self._expected(field).startswith("the name")
+            detail += ". Names are strings" if name else '. Send ids as strings: "1607", not 1607'
         return Problem("wrong-type", detail, field=field or "body")
 
     def _unknown(self, name: str, path: str) -> Problem:
@@ -80,6 +82,9 @@ class Explainer:
 
 
 def _syntax(message: str, body: bytes) -> Problem:
+    if body.startswith(codecs.BOM_UTF8):
+        detail = "the body starts with a byte order mark (EF BB BF). Send UTF-8 without one"
+        return Problem("malformed-json", detail, byte=0)
     if lone := _lone_surrogate(body):
         return lone
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Literal
 
 import mmh3
@@ -14,6 +14,7 @@ import mmh3
 from app.config.catalog import schema_of
 from app.config.model import Config, Features, FieldConfig, Models, ViewConfig
 from app.config.problems import ConfigError
+from app.rehearsal import Rehearsed, rehearse
 from app.snapshot import Snapshot
 from features.behaviour import Behaviour, event_codes
 from features.codec import RowField, RowSchema
@@ -21,6 +22,7 @@ from features.commands import Commands
 from features.keys import KeyTemplate, OwnKey
 from features.live import CachePolicy, LiveField, LiveView
 from features.manifest import active
+from features.memory_store import MemoryStore
 from features.reader import ItemFetcher, Recent, UserReader
 from features.resident import FieldSpec
 from features.store import FeatureStore, UserPlan
@@ -74,7 +76,21 @@ def build_snapshot(config: Config, around: Surroundings, *, previous: Snapshot |
     manifest = loaded.manifest
     release = Release(manifest.release, manifest.as_of, loaded.items, loaded.resident, loaded.derived)
     pipeline = Pipeline(config.id, release, reader, fetcher, around.pool, monotonic)
-    return Snapshot(config, loaded, pipeline, _plans(config, loaded), config.experiments, store, behaviour)
+    plans = _plans(config, loaded)
+    wrong = rehearse(plans, pipeline, Rehearsed(loaded.items, loaded.users, recent, manifest.as_of), config.experiments)
+    if wrong:
+        raise ReleaseError(f"The rehearsal failed: {'; '.join(wrong)}. The log has the reasons.")
+    return Snapshot(config, loaded, pipeline, plans, config.experiments, store, behaviour)
+
+
+def check_release(config: Config) -> str:
+    """Check the configuration against the active release, as serving would; its version. No store is needed.
+
+    ReleaseError or ConfigError when they don't fit.
+    """
+    nowhere = MemoryStore()
+    with ThreadPoolExecutor(1) as pool:
+        return build_snapshot(config, Surroundings(nowhere, pool, time)).release
 
 
 def _events(features: Features) -> tuple[str, ...]:
@@ -104,7 +120,7 @@ def _plans(config: Config, loaded: LoadedRelease) -> dict[str, ScenePlan]:
         try:
             plans[scene.name] = compose(scene, resources, values)
         except ReleaseError as error:
-            problems.append(config.problem(scene.path, str(error)))
+            problems.append(config.problem(error.path or scene.path, str(error)))
     if problems:
         raise ConfigError(problems)
     return plans

@@ -32,7 +32,15 @@ _TOKEN = b"x-recserve-token"
 class Headers:
     """The headers that matter here. Values are bytes as received; absent ones are None."""
 
-    __slots__ = ("content_encoding", "content_length", "content_type", "forwarded", "request_id", "token")
+    __slots__ = (
+        "content_encoding",
+        "content_length",
+        "content_type",
+        "forwarded",
+        "request_id",
+        "token",
+        "transfer_encoding",
+    )
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self.content_type: bytes | None = None
@@ -40,6 +48,7 @@ class Headers:
         self.content_length: bytes | None = None
         self.request_id: bytes | None = None
         self.token: bytes | None = None
+        self.transfer_encoding: bytes | None = None
         self.forwarded = False
         for name, value in raw:
             if name == b"content-type":
@@ -50,13 +59,22 @@ class Headers:
                 self.request_id = value if _REQUEST_ID.fullmatch(value) else None
             elif name == b"content-encoding":
                 self.content_encoding = value
+            elif name == b"transfer-encoding":
+                before: bytes | None = self.transfer_encoding
+                self.transfer_encoding = value if before is None else before + b"," + value
             elif name == _TOKEN:
                 self.token = value
             elif name in _FORWARDING:
                 self.forwarded = True
 
     def require_json(self) -> None:
-        """Raise Problem (415) unless the body is declared as plain UTF-8 JSON."""
+        """Raise Problem (415, 501) unless the body is declared as plain UTF-8 JSON."""
+        if self.transfer_encoding is not None and self.transfer_encoding.strip().lower() != b"chunked":
+            raise Problem(
+                "unsupported-transfer-encoding",
+                "transfer-encoding: expected chunked alone, or a content-length",
+                field="transfer-encoding",
+            )
         if self.content_type == b"application/json" and self.content_encoding is None:
             return
         kind, _, parameters = (self.content_type or b"").lower().partition(b";")

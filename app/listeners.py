@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from app.asgi import App
+from app.protocol import Protocol
 
 # Longer than the 60 s that common proxies keep an idle connection, or they would reuse one that we just closed.
 KEEP_ALIVE = 75
@@ -96,10 +97,10 @@ async def serve(
     """Serve until SIGTERM, SIGINT or `stop`; then drain and return.
 
     The sockets accept at once, while `start` loads (readyz says 503); then `ready` is called, to print the
-    address. An exception of `start` ends the servers and is raised. SIGHUP calls `on_reload`. To drain:
-    `on_drain` (readyz turns 503), `drain_delay` seconds for load balancers to notice, no new connections,
-    `drain_seconds` at most for requests in flight, and the operator's listeners last. A second signal
-    cuts the drain short.
+    address. An exception of `start` ends the servers and is raised. SIGHUP calls `on_reload`, once it is ready.
+    To drain: `on_drain` (readyz turns 503), `drain_delay` seconds for load balancers to notice, no new
+    connections, `drain_seconds` at most for requests in flight, and the operator's listeners last. A second
+    signal cuts the drain short.
     """
     stop = stop or asyncio.Event()
     servers = [_server(listener, drain_seconds) for listener in public]
@@ -108,8 +109,19 @@ async def serve(
         asyncio.create_task(server.serve(sockets=[listener.socket]), name=f"listen:{listener.name}")
         for server, listener in zip((*servers, *operators), (*public, *operator), strict=True)
     ]
-    with _signals(stop, on_reload, [*servers, *operators]) if signals else contextlib.nullcontext():
-        starting = asyncio.create_task(_start(start, ready), name="start")
+    started = asyncio.Event()
+
+    async def begin() -> None:
+        await start()
+        ready()
+        started.set()
+
+    async def reload() -> None:
+        await started.wait()
+        await on_reload()
+
+    with _signals(stop, reload, [*servers, *operators]) if signals else contextlib.nullcontext():
+        starting = asyncio.create_task(begin(), name="start")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait([starting, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +142,7 @@ async def serve(
 def _server(listener: Listener, drain_seconds: int) -> _Server:
     config = uvicorn.Config(
         listener.app,
-        http="httptools",
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -143,11 +155,6 @@ def _server(listener: Listener, drain_seconds: int) -> _Server:
         backlog=_BACKLOG,
     )
     return _Server(config)
-
-
-async def _start(start: Callable[[], Awaitable[None]], ready: Callable[[], None]) -> None:
-    await start()
-    ready()
 
 
 async def _drain(servers: Sequence[_Server], tasks: Sequence[asyncio.Task[None]], delay: float) -> None:
@@ -177,6 +184,7 @@ def _signals(
         reloads.add(task)
         task.add_done_callback(reloads.discard)
 
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     handlers = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: reload}
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
@@ -185,6 +193,7 @@ def _signals(
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number] or signal.SIG_DFL)
         for task in reloads:
             task.cancel()
 

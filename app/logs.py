@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, TextIO
 
@@ -44,6 +44,30 @@ class JsonLines(logging.Formatter):
 
 def _clean(value: Any) -> Any:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+class Throttle(logging.Filter):
+    """Of the warnings with one message, lets one pass every `seconds`; it says how many it kept back before."""
+
+    def __init__(self, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._clock = clock
+        self._told: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log the record."""
+        if record.levelno != logging.WARNING:
+            return True
+        now, message = self._clock(), str(record.msg)
+        last, held = self._told.get(message, (now - self._seconds, 0))
+        if now - last < self._seconds:
+            self._told[message] = (last, held + 1)
+            return False
+        self._told[message] = (now, 0)
+        if held:
+            record.msg = f"{message} ({held} more since the last such line)"
+        return True
 
 
 class BoundedQueueHandler(QueueHandler):
@@ -99,6 +123,7 @@ class LogPipeline:
         sink = logging.StreamHandler(stream or sys.stderr)
         sink.setFormatter(JsonLines())
         self._listener = _Writer(self.handler.queue, sink)
+        self._throttle = Throttle()
         self._before: tuple[list[logging.Handler], int] = ([], logging.WARNING)
 
     @property
@@ -113,6 +138,8 @@ class LogPipeline:
         root.setLevel(self._level)
         # uvicorn announces every start and stop at INFO, and we say it ourselves.
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        # It warns of every request that isn't HTTP, and whoever sends those can send many.
+        logging.getLogger("uvicorn.error").addFilter(self._throttle)
         self._listener.start()
         return self
 
@@ -120,6 +147,7 @@ class LogPipeline:
         root = logging.getLogger()
         root.handlers[:], level = self._before[0], self._before[1]
         root.setLevel(level)
+        logging.getLogger("uvicorn.error").removeFilter(self._throttle)
         self._listener.stop()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -64,6 +64,7 @@ class Metrics(Collector):
         self._short: Counter[tuple[str, str]] = Counter()
         self._gauges: list[tuple[str, str, Callable[[], float]]] = []
         self._counters: list[tuple[str, str, Callable[[], float]]] = []
+        self._labelled: list[tuple[str, str, str, Callable[[], Mapping[str, float]]]] = []
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -107,6 +108,10 @@ class Metrics(Collector):
         """Expose `recserve_<name>_total`, a count kept elsewhere, read when scraped."""
         self._counters.append((f"recserve_{name}", help_text, read))
 
+    def counters(self, name: str, help_text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Expose `recserve_<name>_total` by the values of `label`, counts kept elsewhere, read when scraped."""
+        self._labelled.append((f"recserve_{name}", help_text, label, read))
+
     def exposition(self) -> bytes:
         """The Prometheus text format."""
         return generate_latest(self.registry)
@@ -136,6 +141,8 @@ class Metrics(Collector):
             yield GaugeMetricFamily(name, help_text, value=read())
         for name, help_text, read in self._counters:
             yield CounterMetricFamily(name, help_text, value=read())
+        for name, help_text, label, read_all in self._labelled:
+            yield _counts(name, help_text, (label,), (((value,), count) for value, count in read_all().items()))
 
 
 def _counts(

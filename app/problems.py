@@ -16,6 +16,7 @@ MEDIA_TYPE = b"application/problem+json"
 KINDS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
         "malformed-json": (400, "The body is not valid JSON"),
+        "malformed-request": (400, "The request is not valid HTTP"),
         "not-a-number": (400, "NaN and Infinity are not JSON"),
         "wrong-type": (400, "A value has the wrong type"),
         "unknown-field": (400, "A field is not known"),
@@ -25,6 +26,8 @@ KINDS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "no-such-path": (404, "There is nothing at this path"),
         "unknown-scene": (404, "The scene is not configured"),
         "method-not-allowed": (405, "The method is not allowed here"),
+        "head-timeout": (408, "The request's head did not arrive in time"),
+        "body-timeout": (408, "The body did not arrive in time"),
         "body-too-large": (413, "The body is too large"),
         "unsupported-media-type": (415, "The content type is not supported"),
         "out-of-range": (422, "A value is out of range"),
@@ -34,6 +37,7 @@ KINDS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "why-not-needs-debug": (422, "why_not needs debug"),
         "reload-refused": (422, "The new configuration was refused"),
         "internal": (500, "The service has a bug here"),
+        "unsupported-transfer-encoding": (501, "The transfer encoding is not supported"),
         "overloaded": (503, "The service is at its limit"),
         "not-ready": (503, "The service is not ready"),
         "store-unavailable": (503, "The store did not answer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from stages.guard import Outcome
 from stages.types import Answer, Request
 
 logger = logging.getLogger("recserve.service")
+CLOCKS_DIFFER = 86_400.0  # seconds; an event of the future would move the clock of its user's features
 HELD = ("store_url", "store_timeout", "store_connections", "token")  # what connections and routes were made with
 
 
@@ -45,16 +46,25 @@ class Source:
 class Service:
     """The engine and the operator's hand on it. Belongs to one event loop."""
 
-    def __init__(self, source: Source, around: Surroundings, metrics: Metrics, exposures: ExposureLog) -> None:
+    def __init__(
+        self,
+        source: Source,
+        around: Surroundings,
+        metrics: Metrics,
+        exposures: ExposureLog,
+        store_status: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self._source = source
         self._around = around
         self._metrics = metrics
         self._exposures = exposures
+        self._store_status = store_status
         self._snapshot: Snapshot | None = None
         self._reload_lock = asyncio.Lock()
         self._last_reload: dict[str, Any] = {}
         self.waiting_for: list[str] = ["the release to be loaded"]
         metrics.counter("exposures_dropped", "Exposure records lost.", lambda: float(exposures.dropped))
+        metrics.counter("live_undecoded", "Values of live views that did not decode.", self._live_undecoded)
         metrics.counter("behaviour_undecoded", "Behaviour values that did not decode.", self._undecoded)
 
     @property
@@ -110,6 +120,7 @@ class Service:
         """Append events to the users' behaviour, all or none."""
         snapshot = self.snapshot
         declared = () if snapshot.config.features.behaviour is None else snapshot.config.features.behaviour.events
+        latest = self._around.clock() + CLOCKS_DIFFER
         for at, event in enumerate(events):
             if event.event not in declared:
                 raise Problem(
@@ -117,18 +128,25 @@ class Service:
                     f"events[{at}].event: not declared. Declared: {', '.join(declared) or 'none'}.",
                     field=f"events[{at}].event",
                 )
+            if event.ts > latest:
+                raise Problem(
+                    "out-of-range",
+                    f"events[{at}].ts: more than a day ahead of the service's clock. Expected epoch seconds up to now.",
+                    field=f"events[{at}].ts",
+                )
         await snapshot.behaviour.append(
             [Event(e.user_id, e.item_id, e.event, e.ts) for e in events], timeout=snapshot.config.service.store_timeout
         )
 
     def status(self) -> Mapping[str, Any]:
-        """State for people: what serves, what it waits for, the last reload and its errors."""
+        """State for people: what serves, what it waits for, the last reload and its errors, the store."""
         facts = {} if self._snapshot is None else self._snapshot.facts()
         return {
             **facts,
             "waiting_for": self.waiting_for,
             "last_reload": self._last_reload,
             "exposures": {"written": self._exposures.written, "dropped": self._exposures.dropped},
+            "store": self._store_status(),
         }
 
     def example_users(self) -> Sequence[str]:
@@ -172,6 +190,9 @@ class Service:
         gc.collect()
         gc.freeze()  # what a snapshot holds lives long: the collector needn't walk it while requests wait
         logger.info("serving configuration %s, release %s", snapshot.config_id, snapshot.release)
+
+    def _live_undecoded(self) -> float:
+        return 0.0 if self._snapshot is None else float(sum(self._snapshot.store.undecoded.values()))
 
     def _undecoded(self) -> float:
         return 0.0 if self._snapshot is None else float(self._snapshot.behaviour.undecoded)

@@ -57,5 +57,6 @@ class Snapshot:
             "items": len(self.loaded.items),
             "users": len(self.loaded.users.ids),
             "models": {name: {"cost_ms": round(m.cost_ms, 3)} for name, m in self.loaded.models.items()},
+            "undecoded": {**self.store.undecoded, "behaviour": self.behaviour.undecoded},
             "about": dict(manifest.about),
         }

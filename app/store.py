@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from features.embedded import EmbeddedStore
-from features.errors import StoreUnavailable
+from features.errors import StoreError, StoreUnavailable
 from features.redis_tier import RedisTier
 
 logger = logging.getLogger("recserve.store")
@@ -28,9 +28,18 @@ def store_url(configured: str, var: Path) -> Iterator[str]:
         private.stop()
 
 
-def connect(url: str, *, timeout: float, connect_timeout: float = 0.05, connections: int = 16) -> RedisTier:
+def connect(
+    url: str,
+    *,
+    timeout: float,
+    connect_timeout: float = 0.05,
+    connections: int = 16,
+    observe: Callable[[StoreError | None], None] = lambda _: None,
+) -> RedisTier:
     """The store's client; no I/O yet. StoreUnavailable for a URL that can't be used."""
     try:
-        return RedisTier(url, timeout=timeout, connect_timeout=connect_timeout, connections=connections)
+        return RedisTier(
+            url, timeout=timeout, connect_timeout=connect_timeout, connections=connections, observe=observe
+        )
     except ValueError as error:
         raise StoreUnavailable(f"The store's URL can't be used: {error}") from error

@@ -1,11 +1,12 @@
-"""From input to an activated release: cuts of time side by side on the cores, then a ranker for each scene."""
+"""From input to a complete release: cuts of time side by side on the cores, then a ranker for each scene."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from bootstrap.recipe import Found, Recipe, Scene, scenes
 from bootstrap.title_vectors import title_vectors
 from bootstrap.training import Cut, final_cut, train_cut
 from expression import Strings
-from features.manifest import Manifest, activate
+from features.manifest import Manifest, active
 
 DAY = 86_400.0
 LONGEST_WINDOW, SHORTEST_WINDOW = 30.0, 1.0
@@ -60,7 +61,7 @@ def steps_of(recipe: Recipe) -> int:
 def build_release(
     inputs: Inputs, releases: Path, version: str, recipe: Recipe, *, as_of: float | None, tick: Tick
 ) -> Built:
-    """Build and activate a release. Nothing is activated unless everything worked; a broken build leaves no folder."""
+    """Build a release, complete but not activated; a broken build leaves no folder."""
     if (releases / version).exists():
         raise BootstrapError(f"{releases / version}: there is a release of this name. Expected a new one; try again.")
     data = Dataset.of(inputs, as_of=as_of)
@@ -81,16 +82,26 @@ def build_release(
             input=[line for part in inputs.reports for line in part.lines()],
         )
         manifest = writer.finish()
+        tick("done")
     except BaseException:
         shutil.rmtree(releases / version, ignore_errors=True)
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    activate(releases, version)
-    tick("done")
     dim = 0 if titles is None else titles.shape[1]
     names = {name: made.names for name, made in ranked.items()}
     return Built(manifest, data, recipe, scenes(recipe, data.found), names, popularity, dim)
+
+
+@contextlib.contextmanager
+def discarded_on_failure(manifest: Manifest) -> Iterator[None]:
+    """Remove the release's folder when what follows fails, unless it is the active one by then."""
+    try:
+        yield
+    except BaseException:
+        if active(manifest.root.parent) != manifest.release:
+            shutil.rmtree(manifest.root, ignore_errors=True)
+        raise
 
 
 def _titles(data: Dataset) -> np.ndarray | None:

@@ -16,6 +16,8 @@ from bootstrap.times import epoch_seconds, parse_texts
 
 ABSENT = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"])
 """Text that means "nothing" in an attribute or a weight of a CSV file. Ids are never read that way."""
+MAX_ID_BYTES = 256
+"""Of ids and event names in UTF-8; a request can't name longer ones."""
 INT = r"^-?(0|[1-9]\d{0,17})$"
 FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 BOOL = r"^(?i:true|false)$"
@@ -28,7 +30,23 @@ def ids(source: Source, name: str, column: Any) -> tuple[NDArray[np.int32], list
     A float column of whole numbers gives "17850", not "17850.0"; so does such a column of a CSV file.
     Raises InputError for types that can't be ids.
     """
+    return _numbered(source, name, code(column))
+
+
+def events(source: Source, name: str, column: Any) -> tuple[NDArray[np.int32], list[str]]:
+    """As `ids`, but text is read as an attribute's is: trimmed, and "null" and its kin missing in a CSV file."""
     coded = code(column)
+    if pa.types.is_large_string(coded.values.type):
+        coded = coded.mapped(lambda values: trimmed(values, missing=_missing(source)))
+    return _numbered(source, name, coded)
+
+
+def too_long(codes: NDArray[np.int32], names: list[str]) -> NDArray[np.bool_]:
+    """bool[n]: whether `names[code]` has more than MAX_ID_BYTES bytes."""
+    return take(np.array([len(name.encode()) > MAX_ID_BYTES for name in names], np.bool_), codes, np.bool_(False))
+
+
+def _numbered(source: Source, name: str, coded: Coded) -> tuple[NDArray[np.int32], list[str]]:
     texts = _id_texts(source, name, coded.values)
     values: list[str | None] = texts.to_pylist()
     distinct = sorted({value for value in values if value})
@@ -85,14 +103,17 @@ def attribute(source: Source, column: Any) -> Coded | None:
     """
     kind = column.type
     if pa.types.is_large_string(kind):
-        missing = ABSENT if source.text else frozenset({""})
-        coded = code(column).mapped(lambda values: trimmed(values, missing=missing))
+        coded = code(column).mapped(lambda values: trimmed(values, missing=_missing(source)))
         return Coded(coded.codes, _narrowed(coded.values)) if source.text else coded
     if pa.types.is_floating(kind):
         return code(pc.if_else(pc.is_finite(column), column, None))
     if _is_number(kind) or any(test(kind) for test in (pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)):
         return code(column)
     return None
+
+
+def _missing(source: Source) -> frozenset[str]:
+    return ABSENT if source.text else frozenset({""})
 
 
 def _narrowed(texts: Any) -> Any:

@@ -123,11 +123,12 @@ def _scene(built: Built, scene: Scene) -> dict[str, Any]:
 
 
 def _settings(step: Step, *, scene_table: bool = False) -> dict[str, Any]:
-    settings = {"use": step.use} if step.use != step.name else {}
+    settings: dict[str, Any] = {"use": step.use} if step.use != step.name else {}
     for name, value in step.settings.items():
         if scene_table and name == "table" and value == step.name:
             continue  # a channel's table is called like the channel unless it says otherwise
-        settings[name] = _duration(value) if name == "half_life" else value
+        plain = list(value) if isinstance(value, tuple) else value
+        settings[name] = _duration(value) if name == "half_life" else plain
     return {**settings, **step.common}
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from bootstrap.data import Entities, Inputs
 from bootstrap.errors import BootstrapError
-from bootstrap.names import free_names
 from bootstrap.recipe import Found
 from expression import Strings
 from features.behaviour import event_codes
@@ -61,7 +60,7 @@ class Dataset:
         if not len(log):
             raise BootstrapError("The interactions have no rows. Expected purchases or clicks of users.")
         user_at, item_at = _places(log.user_ids, inputs.users.ids), _places(log.item_ids, inputs.items.ids)
-        item_columns, user_columns = _columns("item", inputs.items), _columns("user", inputs.users)
+        item_columns, user_columns = _columns(inputs.items), _columns(inputs.users)
         codes = _codes(log.events)
         item_kinds = {
             n: _kind(c)
@@ -152,10 +151,8 @@ def _codes(events: Sequence[str]) -> NDArray[np.uint16]:
         raise BootstrapError(f"The interactions: {error}") from None
 
 
-def _columns(entity: str, entities: Entities) -> dict[str, Column]:
-    names = free_names(entity, list(entities.columns))
-    columns = zip(names, entities.columns.values(), strict=True)
-    return {n: Strings.encode(c) if isinstance(c, list) else np.asarray(c) for n, c in columns}
+def _columns(entities: Entities) -> dict[str, Column]:
+    return {n: Strings.encode(c) if isinstance(c, list) else np.asarray(c) for n, c in entities.columns.items()}
 
 
 def _kind(column: Any) -> str:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bootstrap.data import Inputs, merged
+from bootstrap.data import Inputs
 from bootstrap.entities import entities_from
 from bootstrap.errors import DemoMissingError
+from bootstrap.names import joined
 from bootstrap.read import interactions_from
 from bootstrap.source import Memory
 from bootstrap.titles import distinct, readable, title
@@ -49,8 +50,7 @@ def read_demo(*, as_of: float | None = None, package: str = PACKAGE) -> Inputs:
     )
     purchases = Memory("transactions.parquet", _purchases(data, products))
     log = interactions_from(purchases, COLUMNS, as_of=as_of)
-    reports = tuple(part for part in (log.report, items.report, users.report) if part is not None)
-    return Inputs(log, merged(items, log.items), merged(users, log.users), reports)
+    return joined(log, items, users)
 
 
 def data_folder(package: str = PACKAGE) -> Path:

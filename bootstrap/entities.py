@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bootstrap.columns import attribute, ids, typed
+from bootstrap.columns import MAX_ID_BYTES, attribute, ids, too_long, typed
 from bootstrap.data import Column, Entities, Report, count
 from bootstrap.mapping import ROLES, attribute_names, find, plain, required_role
 from bootstrap.source import Source
@@ -21,9 +21,11 @@ def entities_from(source: Source, mapping: Mapping[str, str], field: str) -> Ent
     """
     column = _id_column(source, mapping, field)
     codes, texts = ids(source, column, source.column(column))
-    named = np.flatnonzero(codes >= 0)
+    long = too_long(codes, texts)
+    unnamed = int((codes < 0).sum())
+    named = np.flatnonzero((codes >= 0) & ~long)
     if len(named) == 0:
-        raise source.error("every id is empty. Expected at least one.", column=column)
+        raise source.error(f"every id is empty or too long. Expected 1 to {MAX_ID_BYTES} bytes.", column=column)
     rows, again = _first_rows(codes[named], named)
     columns: dict[str, Column] = {}
     used, ignored = {field: column}, {}
@@ -37,7 +39,8 @@ def entities_from(source: Source, mapping: Mapping[str, str], field: str) -> Ent
         _agree(source, (column, origin), values.codes, again)
         columns[name] = typed(source, origin, values, values.codes[rows])
         used[name] = origin
-    dropped = count([("no id", source.rows - len(named)), ("repeats an earlier row", len(again))])
+    reasons = [("no id", unnamed), (f"id longer than {MAX_ID_BYTES} bytes", int(long.sum()))]
+    dropped = count([*reasons, ("repeats an earlier row", len(again))])
     report = Report(source.file, source.rows, len(rows), dropped, used, ignored)
     return Entities([texts[c] for c in codes[rows].tolist()], columns, report)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from bootstrap.errors import BootstrapError
 from bootstrap.source import Source
 
 _NAMES = """
@@ -45,6 +46,27 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {field: _names(field) for field in (
 RESERVED = frozenset(_names("reserved"))
 
 
+SWITCHED_OFF = ("event", "weight")
+"""Roles that `--map field=`, with nothing behind the sign, takes away."""
+
+
+def mapping_of(pairs: Iterable[str]) -> dict[str, str]:
+    """Field -> column of `--map` options as people write them. Raises BootstrapError."""
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        field, equals, column = (part.strip() for part in pair.partition("="))
+        if not equals or not field:
+            missing = "field" if equals else "'='"
+            raise BootstrapError(f"--map {pair}: no {missing}. Expected FIELD=COLUMN, such as user_id=customer.")
+        if field in mapping:
+            raise BootstrapError(f"--map {pair}: {field} is mapped to {mapping[field]!r} already. Expected it once.")
+        if not column and field not in SWITCHED_OFF:
+            only = " and ".join(SWITCHED_OFF)
+            raise BootstrapError(f"--map {pair}: no column. Expected a column's name; only {only} can do without.")
+        mapping[field] = column
+    return mapping
+
+
 def plain(name: str) -> str:
     """A name as it is compared: lower case, letters and digits only."""
     return re.sub(r"[\W_]+", "", name).casefold()
@@ -75,6 +97,11 @@ def required_role(source: Source, field: str, mapping: Mapping[str, str], *, str
     """
     column = _mapped(source, field, mapping, strict=strict) or _usual(source, field, mapping)
     if column is None:
+        names = [plain(name) for name in ROLES[field]]
+        for other, taken in mapping.items():
+            if other != field and plain(taken) in names and find(source, other, taken) is not None:
+                message = f"has no column for {field}: --map {other}={taken} takes the one that looks like it"
+                raise source.error(f"{message}. Expected --map {field}=COLUMN; there are {_shown(source)}.")
         raise source.error(f"has no column for {field}{_nearest(source, ROLES[field])}, or --map {field}=COLUMN")
     return column
 
@@ -140,5 +167,8 @@ def _nearest(source: Source, wanted: Sequence[str]) -> str:
     by_plain = {plain(name): name for name in source.names}
     near = [n for w in wanted for n in difflib.get_close_matches(plain(w), by_plain, n=1, cutoff=0.75)]
     hint = f"; nearest: {by_plain[near[0]]}" if near else ""
-    names = source.names if len(source.names) <= 20 else [*source.names[:20], "..."]
-    return f"{hint}. Expected {' or '.join(wanted[:3])}; there are {_listed(names)}"
+    return f"{hint}. Expected {' or '.join(wanted[:3])}; there are {_shown(source)}"
+
+
+def _shown(source: Source) -> str:
+    return _listed(source.names if len(source.names) <= 20 else [*source.names[:20], "..."])

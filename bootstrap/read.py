@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bootstrap.attributes import Groups, attach
-from bootstrap.columns import ids, weights
+from bootstrap.columns import MAX_ID_BYTES, events, ids, too_long, weights
 from bootstrap.csv_source import open_source
-from bootstrap.data import Entities, Inputs, Interactions, Report, count, merged
+from bootstrap.data import Entities, Inputs, Interactions, Report, count
 from bootstrap.entities import entities_from
 from bootstrap.mapping import optional_role, required_role
+from bootstrap.names import joined
 from bootstrap.source import Source
 from bootstrap.times import epoch_seconds
 
@@ -24,6 +26,11 @@ __all__ += ["read_interactions", "read_items", "read_users"]
 
 DEFAULT_EVENT = "purchase"
 MOST_EVENTS = 100
+HEAVIEST = 1e12
+"""Sums of larger weights would leave the numbers that f32 can hold."""
+DAY = 86_400.0
+LAST_SECOND = 2.0**32
+"""The store keeps seconds since 1970 in 32 bits."""
 
 
 def read_inputs(
@@ -42,19 +49,16 @@ def read_inputs(
     """
     mapping = mapping or {}
     log = read_interactions(interactions, mapping, as_of=as_of)
-    reports, of_items, of_users = [log.report], [log.items], [log.users]
-    if items is not None:
-        of_items.insert(0, read_items(items, mapping))
-    if users is not None:
-        of_users.insert(0, read_users(users, mapping))
-    reports += [part.report for part in (of_items[0], of_users[0]) if part.report is not None]
+    of_items = None if items is None else read_items(items, mapping)
+    of_users = None if users is None else read_users(users, mapping)
+    reports = [part.report for part in (log, of_items, of_users) if part is not None and part.report is not None]
     used = {field for report in reports for field in report.used}
     for field, column in mapping.items():
         if column and field not in used:
             raise open_source(interactions).error(
                 f"--map {field}={column}: no input file has a usable column {column!r}. Expected a column's name."
             )
-    return Inputs(log, merged(*of_items), merged(*of_users), tuple(reports))
+    return joined(log, of_items, of_users)
 
 
 def read_interactions(path: str | Path, mapping: Mapping[str, str], *, as_of: float | None = None) -> Interactions:
@@ -76,9 +80,9 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     """The behaviour log of a source, rows ascending in time.
 
     Rows are dropped, and counted by reason in the report, that lie at or after `as_of` (epoch seconds; as if
-    they had never been written), lack a user, item, time or event, or have a weight that isn't above zero
-    (returns). Raises InputError when a column is missing or ambiguous, a time or weight can't be read, or no
-    row remains.
+    they had never been written), lack a user, item, time or event, have an id or event of more than 256 bytes,
+    a time that the store can't keep, or a weight that isn't above zero (returns) or is absurd. Raises InputError
+    when a column is missing or ambiguous, a time or weight can't be read, or no row remains.
     """
     used = {field: required_role(source, field, mapping) for field in ("user_id", "item_id", "timestamp")}
     for field in ("event", "weight"):
@@ -91,7 +95,7 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     reader = _Reader(source, early)
     user, user_ids = ids(source, used["user_id"], reader.column(used["user_id"]))
     item, item_ids = ids(source, used["item_id"], reader.column(used["item_id"]))
-    event, events = reader.events(used.get("event"))
+    event, names = reader.events(used.get("event"))
     weight = reader.weights(used.get("weight"))
     good, dropped = _sifted(
         [
@@ -99,8 +103,14 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
             ("no item", item < 0),
             ("no time", np.isnan(ts)),
             ("no event", event < 0),
+            (f"user longer than {MAX_ID_BYTES} bytes", too_long(user, user_ids)),
+            (f"item longer than {MAX_ID_BYTES} bytes", too_long(item, item_ids)),
+            (f"event longer than {MAX_ID_BYTES} bytes", too_long(event, names)),
+            ("before 1970", ts < 0),
+            ("after 7 February 2106, the end of the store's clock", ts >= LAST_SECOND),
             ("weight missing or not finite", ~np.isfinite(weight)),
             ("weight zero or negative (returns)", weight <= 0),
+            (f"weight above {HEAVIEST:g}", weight > HEAVIEST),
         ]
     )
     dropped = count([("at or after as-of", int(late.sum()))]) | dropped
@@ -112,8 +122,8 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     ts, weight = ts[rows], weight[rows]
     user, user_ids = compact(user[rows], user_ids)
     item, item_ids = compact(item[rows], item_ids)
-    event, events = compact(event[rows], events)
-    further = [name for name in source.names if name not in used.values()]
+    event, names = compact(event[rows], names)
+    further = [column for column in source.names if column not in used.values()]
     kept = _Reader(source, early[rows])
     extra = attach(source, further, mapping, Groups(item, len(item_ids)), Groups(user, len(user_ids)), kept.picked)
     report = Report(
@@ -126,7 +136,7 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
         (float(ts[0]), float(ts[-1])),
         len(user_ids),
         len(item_ids),
-        dict(zip(events, np.bincount(event).tolist(), strict=True)),
+        dict(zip(names, np.bincount(event).tolist(), strict=True)),
         _notes(ts),
     )
     return Interactions(
@@ -137,7 +147,7 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
         weight,
         user_ids,
         item_ids,
-        events,
+        names,
         Entities(user_ids, extra.users),
         Entities(item_ids, extra.items),
         report,
@@ -161,11 +171,11 @@ class _Reader:
     def events(self, name: str | None) -> tuple[NDArray[np.int32], list[str]]:
         if name is None:
             return np.zeros(len(self._rows), np.int32), [DEFAULT_EVENT]
-        codes, events = ids(self._source, name, self.column(name))
-        if len(events) > MOST_EVENTS:
-            message = f"has {len(events):,} different values, too many for kinds of event. Expected at most"
+        codes, names = events(self._source, name, self.column(name))
+        if len(names) > MOST_EVENTS:
+            message = f"has {len(names):,} different values, too many for kinds of event. Expected at most"
             raise self._source.error(f"{message} {MOST_EVENTS}; --map event= ignores it.", column=name)
-        return codes, events
+        return codes, names
 
     def weights(self, name: str | None) -> NDArray[np.float32]:
         if name is None:
@@ -194,4 +204,5 @@ def compact(codes: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int3
 def _notes(ts: NDArray[np.float64]) -> tuple[str, ...]:
     if ts[-1] < 1e8:
         return ("every timestamp lies before March 1973: are they epoch seconds?",)
-    return ()
+    ahead = int((ts > time.time() + DAY).sum())
+    return (f"{ahead:,} rows lie more than a day after now: are the times right?",) if ahead else ()

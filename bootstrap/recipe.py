@@ -10,10 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bootstrap.mapping import identifier
+
 DAY = 86_400.0
 HISTORY = "user.history"
 RECENT = "user.recent_items"
 SCENES = ("home", "discover")
+PURCHASES = frozenset(
+    """
+    purchase purchased buy bought order ordered transaction sale sold checkout payment paid conversion rent rental
+    """.split()
+)
+"""Words in the names of events after which the user has the item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,12 @@ class Found:
         return self.item_columns.get("title") == "str"
 
     @property
+    def bought(self) -> tuple[str, ...]:
+        """The events that are purchases, where there are others besides; empty where all or none are."""
+        bought = tuple(name for name in self.events if _is_purchase(name))
+        return bought if len(bought) < len(self.events) else ()
+
+    @property
     def codes(self) -> tuple[str, ...]:
         """Item columns that group items: category and the like, never the title."""
         return tuple(n for n, kind in self.item_columns.items() if kind in ("str", "vocab") and n != "title")
@@ -88,20 +102,25 @@ class Scene:
 def scenes(recipe: Recipe, found: Found) -> tuple[Scene, ...]:
     """`home`, where what was bought may return, and `discover`, where it never does."""
     common = channels(recipe, found)
-    repeat = Step(
-        "repeat", "repeat", {"history": HISTORY, "k": recipe.repeat_k, "half_life": recipe.repeat_half_life * DAY}
-    )
+    bought = {"events": found.bought} if found.bought else {}
+    half_life = recipe.repeat_half_life * DAY
+    repeat = Step("repeat", "repeat", {"history": HISTORY, "k": recipe.repeat_k, "half_life": half_life, **bought})
 
     def dot(keep: int) -> Step:
         return Step("dot", "dot", {"user": "user.embedding", "item": "item.embedding"}, {"keep": keep})
 
     asked = Step("exclude", "exclude", {})
     sold = Step("sold", "expression", {"condition": "item.buyers > 0"})
-    seen = Step("seen", "seen", {}, {"on_fail": "open"})
+    seen = Step("seen", "seen", bought, {"on_fail": "open"})
     return (
         Scene("home", (*common, repeat), (asked, sold), dot(recipe.keep_home), "home_ranker"),
         Scene("discover", common, (seen, asked, sold), dot(recipe.keep_discover), "discover_ranker"),
     )
+
+
+def _is_purchase(event: str) -> bool:
+    """Also `Order completed` and `productPurchased`: better an event too many than what was bought in `discover`."""
+    return bool(PURCHASES & set(identifier(event).split("_")))
 
 
 def channels(recipe: Recipe, found: Found) -> tuple[Step, ...]:

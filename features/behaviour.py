@@ -12,9 +12,13 @@ Growth is bounded twice. A read asks for the last `cap` events of each key (GETR
 from the end), whatever lies there. A write that finds `events` longer than twice `cap`
 cuts it back to `cap`, so cutting costs a fraction of a write. Both keys have a time to
 live; appending renews that of `events`. These keys belong to no release.
+
+What isn't ours under such a key would hide what is appended to it, so an append that
+meets it moves it aside, to `events` of the version "malformed", and starts anew.
 """
 
 import asyncio
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,9 +31,12 @@ from numpy.typing import NDArray
 from features.commands import Command, Commands, Reply
 from features.errors import CommandError, StoreError
 from features.event_codec import CHUNK_BYTES, EVENT, MalformedHistoryError, decode_events, encode_events
+from features.foreign import append_anew, is_foreign
 from features.history import History
 from features.ids import key_hash
 from features.keys import OwnKey
+
+logger = logging.getLogger("recserve.behaviour")
 
 RowsOf = Callable[[NDArray[np.uint64]], NDArray[np.int32]]
 """Id hashes u64[m] to rows i32[m] of the pinned release (`IdTable.rows_of_keys`)."""
@@ -39,6 +46,7 @@ TTL = 400 * 86400
 _LARGEST = float(np.finfo(np.float32).max)
 _HISTORY = OwnKey("history", "1")
 _EVENTS = OwnKey("events", "1")
+_MALFORMED = OwnKey("events", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,9 @@ class Behaviour:
     cap    how many events of a user count, the newest
     ttl    seconds
 
-    `undecoded` counts values that don't decode (treated as missing), `untrimmed` cuts
-    that didn't happen (the next write tries again).
+    `undecoded` counts values that don't decode (of which only what was appended counts),
+    `untrimmed` cuts that didn't happen (the next write tries again), `displaced` keys that
+    held something else and were moved aside.
     """
 
     def __init__(self, commands: Commands, codes: Mapping[str, int], *, cap: int = 10_000, ttl: int = TTL) -> None:
@@ -104,6 +113,7 @@ class Behaviour:
         self._ttl = ttl
         self.undecoded = 0
         self.untrimmed = 0
+        self.displaced = 0
 
     def read_commands(self, user_id: str) -> list[Command]:
         """Return the commands that read a user; their replies go to `decode`."""
@@ -134,18 +144,19 @@ class Behaviour:
         by_user: dict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
         for event in events:
             by_user[event.user_id].append(self._record(event))
-        keys = [_EVENTS.key(user.encode()) for user in by_user]
-        batch: list[Command] = []
-        for key, records in zip(keys, by_user.values(), strict=True):
-            batch.append(("APPEND", key, encode_events(unique_events([np.array(records, EVENT)]))))
-            batch.append(("EXPIRE", key, self._ttl))
+        users = [user.encode() for user in by_user]
+        values = [encode_events(unique_events([np.array(records, EVENT)])) for records in by_user.values()]
+        batch = [part for user, value in zip(users, values, strict=True) for part in self._add(user, value)]
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         replies = await self._commands.execute(batch, timeout=timeout, atomic=True)
-        _raise_refused(replies)
-        for key, length in zip(keys, replies[::2], strict=True):
-            if isinstance(length, int) and length > 2 * self._cap * CHUNK_BYTES:
-                await self._trim(key, deadline - loop.time())
+        for user, value, length in zip(users, values, replies[::2], strict=True):
+            if is_foreign(length):
+                await self._displace(user, value, deadline)
+            elif isinstance(length, CommandError):
+                raise length
+            elif isinstance(length, int) and length > 2 * self._cap * CHUNK_BYTES:
+                await self._trim(_EVENTS.key(user), deadline - loop.time())
 
     async def import_history(
         self,
@@ -197,6 +208,9 @@ class Behaviour:
             return decode_events(value, tail=len(value) == self._cap * CHUNK_BYTES)
         except MalformedHistoryError:
             self.undecoded += 1
+        try:
+            return decode_events(value, tail=True)  # what was appended to something foreign stands at its end
+        except MalformedHistoryError:
             return np.empty(0, EVENT)
 
     def _record(self, event: Event) -> tuple[int, int, int, float]:
@@ -208,6 +222,18 @@ class Behaviour:
         if not abs(event.weight) <= _LARGEST:
             raise ValueError(f"weight {event.weight!r} is not a finite f32")
         return key_hash(event.item_id.encode()), int(event.ts), code, event.weight
+
+    def _add(self, user: bytes, value: bytes) -> list[Command]:
+        key = _EVENTS.key(user)
+        return [("APPEND", key, value), ("EXPIRE", key, self._ttl)]
+
+    async def _displace(self, user: bytes, value: bytes, deadline: float) -> None:
+        key, aside, most = _EVENTS.key(user), _MALFORMED.key(user), 2 * self._cap * CHUNK_BYTES
+        moved = await append_anew(self._commands, key, value, aside=aside, ttl=self._ttl, most=most, deadline=deadline)
+        if moved:
+            self.displaced += 1
+        if moved and self.displaced == 1:
+            logger.warning("%r held something that isn't behaviour. It is %r now; others are only counted.", key, aside)
 
     async def _trim(self, key: bytes, timeout: float) -> None:
         try:

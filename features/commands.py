@@ -5,7 +5,7 @@ Two implementations: `features.redis_tier.RedisTier` over the network, and
 suite holds both to the same behaviour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from features.errors import CommandError
@@ -39,6 +39,16 @@ class Commands(Protocol):
 
         Returns False, changing nothing, when somebody else wrote to the key meanwhile.
         Raises like `execute`, and CommandError when the key holds no string.
+        """
+        ...
+
+    async def update(
+        self, key: bytes, read: Command, change: Callable[[Reply], Sequence[Command]], *, timeout: float
+    ) -> list[Reply] | None:
+        """Send `read`, then what `change` makes of its reply, as an atomic batch: the replies to that.
+
+        None, with nothing changed, when somebody else wrote to `key` in between, and an
+        empty list when `change` wants nothing. Raises like `execute`.
         """
         ...
 

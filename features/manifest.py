@@ -225,7 +225,13 @@ def replace(path: Path, text: str) -> None:
 
 
 def activate(releases: Path, release: str) -> None:
-    """Make `release` the one that is served next; remembers the one before for a rollback."""
+    """Make `release` the one that is served next; remembers the one before for a rollback.
+
+    Raises ManifestError, changing nothing, for a folder without a manifest.
+    """
+    manifest = releases / release / NAME
+    if not manifest.is_file():
+        raise ManifestError(f"{manifest}: there is no manifest, so it can't be activated. Expected a complete release.")
     current = active(releases)
     if current is not None and current != release:
         replace(releases / "previous", current + "\n")

@@ -49,6 +49,7 @@ class MemoryStore:
             "EXISTS": lambda *keys: sum(self._live(key) is not None for key in keys),
             "EXPIRE": self._expire,
             "TTL": self._ttl,
+            "RENAME": self._rename,
             "DEL": self._delete,
             "UNLINK": self._delete,
         }
@@ -70,6 +71,14 @@ class MemoryStore:
         if value:
             self._values[key] = value[-keep:]
         return True
+
+    async def update(
+        self, key: bytes, read: Command, change: Callable[[Reply], Sequence[Command]], *, timeout: float
+    ) -> list[Reply] | None:
+        """See `Commands.update`. Nobody can write in between here."""
+        await self._arrive([read], timeout)
+        wanted = change(self._answer(read))
+        return await self.execute(wanted, timeout=timeout, atomic=True)
 
     async def close(self) -> None:
         """See `Commands.close`."""
@@ -168,6 +177,16 @@ class MemoryStore:
             return -2
         expires = self._expires.get(key)
         return -1 if expires is None else round(expires - self._clock())
+
+    def _rename(self, key: bytes, new: bytes) -> bytes:
+        value, expires = self._live(key), self._expires.get(key)
+        if value is None:
+            raise CommandError("ERR no such key")
+        self._delete(key, new)
+        self._values[new] = value
+        if expires is not None:
+            self._expires[new] = expires
+        return b"OK"
 
     def _delete(self, *keys: bytes) -> int:
         removed = 0

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from features.commands import Command, Reply
-from features.errors import CommandError, StoreTimeout, StoreUnavailable
+from features.errors import CommandError, StoreError, StoreTimeout, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -33,12 +33,21 @@ class RedisTier:
     connect_timeout  seconds for a new connection, inside the call's own time
     connections      at most so many at once; callers beyond wait in line, inside their time
 
+    observe          called with the outcome of every call: None, or what it raises; and with each
+                     command that the server refused
+
     `opened` and `discarded` count connections. The constructor does no I/O; it raises
     ValueError for a URL that can't be used.
     """
 
     def __init__(
-        self, url: str, *, timeout: float = 0.05, connect_timeout: float = 0.05, connections: int = 16
+        self,
+        url: str,
+        *,
+        timeout: float = 0.05,
+        connect_timeout: float = 0.05,
+        connections: int = 16,
+        observe: Callable[[StoreError | None], None] = lambda _: None,
     ) -> None:
         if url.startswith("valkey"):
             url = "redis" + url.removeprefix("valkey")
@@ -56,6 +65,7 @@ class RedisTier:
         except (TypeError, AttributeError) as error:
             raise ValueError(f"the store's URL has a parameter that can't be used: {error}") from error
         self._timeout = timeout
+        self._observe = observe
         self._slots = asyncio.Semaphore(self._factory.max_connections)
         self._idle: list[AbstractConnection] = []
         self._closed = False
@@ -70,7 +80,7 @@ class RedisTier:
         async def talk(connection: AbstractConnection) -> list[Reply]:
             if atomic:
                 return await _transaction(connection, commands)
-            return await _exchange(connection, commands)
+            return await _exchange(connection, commands, self._observe)
 
         return await self._with_connection(talk, timeout)
 
@@ -85,6 +95,21 @@ class RedisTier:
                     raise tail
                 return True
             return await _transaction(connection, [("SET", key, tail, "KEEPTTL")]) != []
+
+        return await self._with_connection(talk, timeout)
+
+    async def update(
+        self, key: bytes, read: Command, change: Callable[[Reply], Sequence[Command]], *, timeout: float
+    ) -> list[Reply] | None:
+        """See `Commands.update`."""
+
+        async def talk(connection: AbstractConnection) -> list[Reply] | None:
+            _, found = await _exchange(connection, [("WATCH", key), read])
+            wanted = change(found)
+            if not wanted:
+                await _exchange(connection, [("UNWATCH",)])
+                return []
+            return await _transaction(connection, wanted) or None
 
         return await self._with_connection(talk, timeout)
 
@@ -114,11 +139,19 @@ class RedisTier:
                     await connection.disconnect(nowait=True)
                     raise
                 await self._give_back(connection)
+                self._observe(None)
                 return result
+        except CommandError as error:
+            self._observe(error)
+            raise
         except (TimeoutError, RedisTimeoutError) as error:
-            raise StoreTimeout(f"the store did not answer within {timeout * 1000:.0f} ms") from error
+            late = StoreTimeout(f"the store did not answer within {timeout * 1000:.0f} ms")
+            self._observe(late)
+            raise late from error
         except (RedisError, OSError) as error:
-            raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+            away = StoreUnavailable(f"{type(error).__name__}: {error}")
+            self._observe(away)
+            raise away from error
 
     async def _take(self) -> AbstractConnection:
         while self._idle:
@@ -142,7 +175,11 @@ class RedisTier:
         return connection
 
 
-async def _exchange(connection: AbstractConnection, commands: Sequence[Command]) -> list[Reply]:
+async def _exchange(
+    connection: AbstractConnection,
+    commands: Sequence[Command],
+    refused: Callable[[CommandError], None] = lambda _: None,
+) -> list[Reply]:
     packed = b"".join([_pack(command) for command in commands])
     await connection.send_packed_command(packed, check_health=False)
     read = connection.read_response
@@ -151,7 +188,9 @@ async def _exchange(connection: AbstractConnection, commands: Sequence[Command])
         try:
             replies.append(await read())
         except ResponseError as error:
-            replies.append(CommandError(str(error)))
+            refusal = CommandError(str(error))
+            refused(refusal)
+            replies.append(refusal)
     return replies
 
 

@@ -41,7 +41,10 @@ def load_view(manifest: Manifest, entity: str, view: str, fields: Mapping[str, F
                 f"Release {manifest.release}: view {view!r} has no field {name!r}. It has {', '.join(entry['fields'])}."
             )
         if not _same_type(held, spec.type):
-            raise ManifestError(f"Release {manifest.release}: {view}.{name} is {held}. Expected {spec.type}.")
+            raise ManifestError(
+                f"Release {manifest.release} holds {view}.{name} as {held}, the configuration says {spec.type}. "
+                "Change the type in features.yaml, or rebuild the release."
+            )
         column = read_column(manifest, view, name)
         if len(column) != rows:
             raise ManifestError(

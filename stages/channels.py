@@ -13,6 +13,8 @@ from stages.roles import Recaller
 from stages.steps import Job, finish_recall, recall_in_place
 from stages.types import NO_HITS, Hits
 
+WAIT_SHARE = 0.5  # of what is left, for a channel that waits and has no cap: the steps after it need the rest
+
 
 async def recall(steps: Sequence[Step], job: Job) -> list[Hits]:
     """All channels. Those that wait start first, so that their I/O overlaps the in-memory ones."""
@@ -43,11 +45,12 @@ async def _collect(
     found: dict[str, Hits],
 ) -> None:
     started = job.clock()
+    usual = WAIT_SHARE * (job.deadline - started)
     for step in steps:
         task = waiting.get(step.name)
         if task is None:
             continue
-        ends = job.deadline if step.cap is None else min(job.deadline, started + step.cap)
+        ends = min(job.deadline, started + (usual if step.cap is None else step.cap))
         await asyncio.wait([task], timeout=max(ends - job.clock(), 0.0))
         found[step.name] = _outcome_of(step, task, job, job.clock() - started)
 

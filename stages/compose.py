@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from expression import Expression, compile_expression, parameters_of
 from stages.errors import ReleaseError
+from stages.filters.exclude import Exclude
 from stages.guard import POLICIES
 from stages.plan import ScenePlan, Step, Variant, cut_segments
-from stages.registry import Duration, Setting, settings_of
+from stages.registry import Duration, Setting, core_of, settings_of
 from stages.roles import ColumnName, Model, Table, VectorIndex
 from stages.scene import Param, SceneConfig, StepConfig
 from stages.types import Scalar
@@ -50,7 +50,7 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
     """
     if len(scene.recall) > MAX_CHANNELS:
         raise ReleaseError(f"{scene.name}: {len(scene.recall)} channels. Expected at most {MAX_CHANNELS}.")
-    built = {step.name: _step(step, resources, values) for step in scene.steps}
+    built = {step.name: _built(step, resources, values) for step in scene.steps}
     ordering = [step for step in (scene.pre_rank, scene.rank, *scene.re_rank) if step is not None]
     filters = tuple(built[step.name] for step in scene.filters)
     stored = tuple(f for f in filters if not _live(f.needs, resources))
@@ -71,12 +71,24 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
         returned=returned,
         fallback=fallback,
         group=scene.group,
+        excludes=any(issubclass(step.component, Exclude) for step in scene.filters),
     )
 
 
 def _live(needs: frozenset[str], resources: Resources) -> bool:
     stored = needs.union(*(resources.reads.get(name, frozenset()) for name in needs))
     return any(name in resources.live for name in stored)
+
+
+def _built(config: StepConfig, resources: Resources, values: Mapping[str, Sequence[Scalar]]) -> Step:
+    try:
+        return _step(config, resources, values)
+    except (ReleaseError, ValueError) as error:  # a component's __post_init__ may refuse its settings
+        raise ReleaseError(_naming(config.name, str(error)), config.path) from error
+
+
+def _naming(step: str, message: str) -> str:
+    return message if message.startswith(step) else f"{step}: {message}"
 
 
 def _step(config: StepConfig, resources: Resources, values: Mapping[str, Sequence[Scalar]]) -> Step:
@@ -117,7 +129,7 @@ def _parameters(config: StepConfig, settings: Sequence[Setting]) -> tuple[str, .
         value = config.settings.get(setting.name)
         if isinstance(value, Param):
             names.add(value.name)
-        elif isinstance(value, str) and _expression_type(setting.type) is not None:
+        elif isinstance(value, str) and _is_expression(setting.type):
             names |= parameters_of(value)
     return tuple(sorted(names))
 
@@ -151,10 +163,9 @@ def _resolve(
             Model: ("model", resources.models),
         }
         return _named(*_at(found, kind, config), value)
-    expected = _expression_type(setting.type)
-    if expected is not None and isinstance(value, str):
+    if _is_expression(setting.type) and isinstance(value, str):
         return compile_expression(value, {**resources.schema, **heads}, params)
-    plain = _without_none(setting.type)
+    plain, _ = core_of(setting.type)
     if plain is ColumnName:
         return ColumnName(value)
     return Duration(value) if plain is Duration else value
@@ -193,20 +204,9 @@ def _check_spaces(config: StepConfig, given: Mapping[str, Any], resources: Resou
 
 
 def _referred(kind: Any) -> Any:
-    kind = _without_none(kind)
-    origin = typing.get_origin(kind)
-    return typing.get_args(kind)[0] if getattr(origin, "__name__", "") == "Ref" else None
+    core, _ = core_of(kind)
+    return get_args(core)[0] if getattr(get_origin(core), "__name__", "") == "Ref" else None
 
 
-def _expression_type(kind: Any) -> str | None:
-    kind = _without_none(kind)
-    if typing.get_origin(kind) is typing.Annotated:
-        base, *about = typing.get_args(kind)
-        return str(about[0]) if base is Expression else None
-    return None
-
-
-def _without_none(kind: Any) -> Any:
-    parts = [part for part in typing.get_args(kind) if part is not type(None)]
-    is_union = type(None) in typing.get_args(kind)
-    return parts[0] if is_union and len(parts) == 1 else kind
+def _is_expression(kind: Any) -> bool:
+    return core_of(kind)[0] is Expression

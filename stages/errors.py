@@ -28,4 +28,8 @@ class InvalidOutput(StageError):
 
 
 class ReleaseError(StageError):
-    """A release is damaged, or does not hold what the configuration names."""
+    """A release is damaged, or does not hold what the configuration names; `path` is the step's in its file."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path

@@ -58,7 +58,7 @@ def _fallback(plan: ScenePlan, batch: Candidates, job: Job, release: Release) ->
     if group < 0:
         group = max(plan.fallback.group("all"), 0)
     rows, _ = plan.fallback.slice(group)
-    rows = rows[~np.isin(rows, np.concatenate([batch.rows, *job.refused]))]
+    rows = rows[~np.isin(rows, np.concatenate([batch.rows, job.view.excluded, *job.refused]))]
     memory = replace(job, failed=job.failed | plan.live, deadline=float("inf"), watch=None, records=[], refused=[])
     memory.reasons = {**dict.fromkeys(plan.live, "not_fetched"), **job.reasons}
     n = len(rows)

@@ -46,6 +46,8 @@ class Pipeline:
         deadline = request.deadline - FILL_RESERVE * plan.budget
         job = await self._start(request, params, deadline, outcome)
         batch = await self._candidates(plan, job, outcome)
+        if not plan.excludes:
+            batch = batch.without(job.view.excluded)
         for segment in plan.segments:
             batch = await self._run(segment, batch, job, outcome)
         listed, short = fill(plan, batch, job, self.release, self.item_fetcher)

@@ -99,7 +99,8 @@ class Segment:
 class ScenePlan:
     """A scene ready to run. `returned` are full column names.
 
-    `fallback` is the list that fills answers, `group` the column that names its group.
+    `fallback` is the list that fills answers, `group` the column that names its group. `excludes`: whether a filter
+    of the scene applies the request's `exclude`; the pipeline does where none does.
     """
 
     name: str
@@ -111,6 +112,7 @@ class ScenePlan:
     returned: tuple[str, ...]
     fallback: Table | None
     group: str | None
+    excludes: bool = True
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

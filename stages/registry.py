@@ -8,11 +8,23 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from stages.roles import Component
 
@@ -82,6 +94,19 @@ class Setting:
     def required(self) -> bool:
         """Whether YAML must give a value."""
         return self.default is MISSING
+
+
+def core_of(tp: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A setting's type without `Annotated` and `| None`, and the notes of Annotated."""
+    notes: tuple[Any, ...] = ()
+    while True:
+        origin, args = get_origin(tp), get_args(tp)
+        if origin is Annotated:
+            tp, notes = args[0], (*args[1:], *notes)
+        elif origin in (Union, types.UnionType) and types.NoneType in args and len(args) == 2:
+            tp = args[0] if args[1] is types.NoneType else args[1]
+        else:
+            return tp, notes
 
 
 def settings_of(cls: type[Component]) -> tuple[Setting, ...]:

@@ -6,7 +6,7 @@ Each role returns the smallest value that can't break its invariant: hits, a mas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,14 @@ class Component:
 
 
 class ColumnName(str):
-    """A setting that names a column, such as `item.embedding`."""
+    """A setting that names a column, such as `item.embedding`; the aliases below narrow its kind."""
 
     __slots__ = ()
+
+
+VectorColumn = Annotated[ColumnName, "vector"]
+HistoryColumn = Annotated[ColumnName, "history"]
+ScalarColumn = Annotated[ColumnName, "number", "str", "bool"]
 
 
 def _columns_of(values: Any) -> set[str]:

@@ -168,6 +168,10 @@ class Candidates:
             self.rows.take(index), self.score.take(index), self._bits, self._base, self._sources, position
         )
 
+    def without(self, rows: Rows) -> Candidates:
+        """The candidates that are not among `rows`. O((n + m) log m)."""
+        return self.take((~np.isin(self.rows, rows)).nonzero()[0]) if len(rows) else self
+
     def scored(self, score: F32) -> Candidates:
         """The same candidates with another score; gathered columns are shared."""
         other = Candidates(self.rows, score, self._bits, self._base, self._sources, self._position)

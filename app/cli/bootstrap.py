@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -13,23 +14,26 @@ from typing import Any
 
 from tqdm import tqdm
 
-from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
-from app.config.load import load_config
+from app.cli.common import VAR, Subparsers, add_places, moment, new_verb, refuse
 from app.config.problems import ConfigError
-from app.config.write import EditedError, refuse_edited, write_files
+from app.config.staged import staged
+from app.config.write import EditedError, refuse_edited
 from app.store import connect, store_url
-from bootstrap.build import Built, build_release, steps_of
+from bootstrap.build import Built, build_release, discarded_on_failure, steps_of
 from bootstrap.configuration import FILES, documents
 from bootstrap.data import Inputs
 from bootstrap.demo import read_demo
 from bootstrap.errors import BootstrapError
 from bootstrap.imports import import_history
+from bootstrap.mapping import mapping_of
 from bootstrap.read import read_inputs
 from bootstrap.recipe import Recipe
 from features.errors import StoreError
+from features.manifest import ManifestError, activate
 from features.redis_tier import RedisTier
 
 IMPORT_TIMEOUT = 10.0
+LARGEST_SEED = 2**31 - 1  # LightGBM's is an int32
 
 EXAMPLES = """  recserve bootstrap --demo
   recserve bootstrap --interactions purchases.parquet --config my-configs
@@ -51,7 +55,7 @@ def add(verbs: Subparsers) -> None:
         "--map", action="append", default=[], metavar="FIELD=COLUMN", help="which column is which field"
     )
     parser.add_argument("--as-of", type=moment, metavar="TIME", help="leave out everything from this moment on")
-    parser.add_argument("--seed", type=int, default=1, help="of everything random (1)")
+    parser.add_argument("--seed", type=_seed, default=1, help="of everything random, 0 to 2147483647 (1)")
     parser.add_argument("--overwrite", action="store_true", help="overwrite edited configuration files")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_places(parser)
@@ -59,7 +63,7 @@ def add(verbs: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, build, write, import; the exit status."""
+    """Read, build, import, and only then take the new configuration and release into use; the exit status."""
     started = time.monotonic()
     recipe = Recipe(seed=args.seed)
     try:
@@ -72,10 +76,12 @@ def run(args: argparse.Namespace) -> int:
         with store_url(os.environ.get("REDIS_URL", ""), args.var) as url:
             _reach(url)
             built = _build(args, inputs, recipe)
-            files = write_files(args.config, documents(built))
-            load_config(args.config, env=os.environ)
-            users = _import(args, built, url)
-    except (BootstrapError, EditedError, ConfigError, StoreError, OSError) as error:
+            with discarded_on_failure(built.manifest), staged(args.config, documents(built)) as new:
+                new.check(os.environ)
+                users = _import(args, built, url)
+                files = new.install()
+                activate(args.var / "releases", built.manifest.release)
+    except (BootstrapError, EditedError, ConfigError, ManifestError, StoreError, OSError) as error:
         return refuse(error)
     seconds = round(time.monotonic() - started, 1)
     summary: dict[str, Any] = {
@@ -90,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(
             f"Release {summary['release']} is active: {summary['items']:,} items, {users:,} users with a history, "
-            f"in {seconds:.0f} s. Configuration: {args.config}/. Next: recserve serve --config {args.config}"
+            f"in {seconds:.0f} s. Configuration: {args.config}/. Next: {_serve(args)}"
         )
     return 0
 
@@ -98,13 +104,22 @@ def run(args: argparse.Namespace) -> int:
 def _read(args: argparse.Namespace) -> Inputs:
     if args.demo:
         return read_demo(as_of=args.as_of)
-    mapping = {}
-    for pair in args.map:
-        field, equals, column = pair.partition("=")
-        if not equals:
-            raise BootstrapError(f"--map {pair}: no '='. Expected FIELD=COLUMN, such as user_id=customer.")
-        mapping[field.strip()] = column.strip()
+    mapping = mapping_of(args.map)
     return read_inputs(args.interactions, items=args.items, users=args.users, mapping=mapping, as_of=args.as_of)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed. Expected a whole number from 0 to {LARGEST_SEED}.")
+    return int(text)
+
+
+def _serve(args: argparse.Namespace) -> str:
+    """The command that serves what was built."""
+    words = ["recserve", "serve", "--config", str(args.config)]
+    if args.var != VAR:
+        words += ["--var", str(args.var)]
+    return shlex.join(words)
 
 
 def _build(args: argparse.Namespace, inputs: Inputs, recipe: Recipe) -> Built:

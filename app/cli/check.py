@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.cli.common import Subparsers, new_verb
+from app.build import check_release
+from app.cli.common import Subparsers, add_places, new_verb
 from app.config.load import load_config
 from app.config.model import Config
-from app.config.problems import ConfigError, suggestion
+from app.config.problems import ConfigError, Mark, Problem, suggestion
 from app.config.resolved import render_resolved
+from app.paths import placed
+from features.manifest import active
+from stages.errors import ReleaseError
 
 EXAMPLES = """  recserve check
   recserve check --config configs --resolved home"""
@@ -25,9 +29,10 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "check",
         EXAMPLES,
-        "Reads all configuration files and reports every problem in one run; exits 1 when there is one.",
+        "Reads all configuration files and reports every problem in one run, then checks and rehearses them against "
+        "the active release if there is one; exits 1 when there is a problem.",
     )
-    parser.add_argument("--config", default="configs", metavar="DIR", help="the configuration (default: configs)")
+    add_places(parser)
     parser.add_argument(
         "--resolved", metavar="SCENE", help="print a scene with its defaults filled in, and where each value is from"
     )
@@ -38,9 +43,12 @@ def add(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check, print, and return the exit status: 0 good, 1 problems."""
     try:
-        config = load_config(Path(args.config), env=os.environ)
+        config = placed(load_config(args.config, env=os.environ), args.var)
+        release = check_release(config) if active(Path(config.service.releases)) else None
     except ConfigError as error:
         return _refuse(error, args.json)
+    except ReleaseError as error:
+        return _refuse(ConfigError([Problem(Mark(str(args.config), 0), "", str(error))]), args.json)
     if args.resolved is not None and args.resolved not in config.scenes:
         message = f"There is no scene {args.resolved!r}. {suggestion(args.resolved, config.scenes)}"
         print(message, file=sys.stderr)
@@ -51,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         print(render_resolved(config, args.resolved), end="")
     else:
         scenes = ", ".join(f"{name} ({len(scene.steps)} steps)" for name, scene in sorted(config.scenes.items()))
-        print(f"{args.config}: configuration {config.id} is good. Scenes: {scenes}.")
+        fit = "no release is active yet" if release is None else f"it fits release {release}"
+        print(f"{args.config}: configuration {config.id} is good, {fit}. Scenes: {scenes}.")
     return 0
 
 

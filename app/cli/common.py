@@ -12,6 +12,9 @@ from typing import TypeAlias
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+VAR = Path("var")
+"""The default of `--var`."""
+
 VERBS = {
     "serve": "serve the active release over HTTP",
     "bootstrap": "build and activate a release from interactions",
@@ -37,7 +40,7 @@ def new_verb(verbs: Subparsers, name: str, examples: str, about: str = "") -> ar
 def add_places(parser: argparse.ArgumentParser) -> None:
     """`--config` and `--var`."""
     parser.add_argument("--config", type=Path, default=Path("configs"), metavar="DIR", help="configuration (configs)")
-    parser.add_argument("--var", type=Path, default=Path("var"), metavar="DIR", help="what is made at run time (var)")
+    parser.add_argument("--var", type=Path, default=VAR, metavar="DIR", help="what is made at run time (var)")
 
 
 def moment(text: str) -> float:

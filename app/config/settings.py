@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from app.config.bind import Binder, described, shown
 from app.config.catalog import HISTORY, Catalog, check_column
@@ -15,25 +14,12 @@ from app.config.problems import Path, suggestion
 from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
-from stages.registry import Duration, Ref, Setting
+from stages.registry import Duration, Ref, Setting, core_of
 from stages.roles import ColumnName
 from stages.scene import Param
 from stages.types import Scalar
 
 PARAM = re.compile(r"\$([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", re.ASCII)
-
-
-def core_of(tp: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A setting's type without `Annotated` and `| None`, and the notes of Annotated."""
-    notes: tuple[Any, ...] = ()
-    while True:
-        origin, args = get_origin(tp), get_args(tp)
-        if origin is Annotated:
-            tp, notes = args[0], (*args[1:], *notes)
-        elif origin in (Union, types.UnionType) and types.NoneType in args and len(args) == 2:
-            tp = args[0] if args[1] is types.NoneType else args[1]
-        else:
-            return tp, notes
 
 
 def kind_of_column(type_name: str) -> str:

@@ -6,10 +6,9 @@ from math import prod
 
 from app.config.catalog import HISTORY, Catalog
 from app.config.findings import Findings
-from app.config.settings import core_of
 from expression import Expression, ExpressionError, names_of, parameters_of
 from stages.guard import POLICIES
-from stages.registry import settings_of
+from stages.registry import core_of, settings_of
 from stages.roles import ColumnName
 from stages.scene import Param, StepConfig
 from stages.types import Scalar

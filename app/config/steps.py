@@ -12,13 +12,13 @@ from app.config.findings import Findings
 from app.config.forms import COMMON, Form
 from app.config.problems import Path, choices, suggestion
 from app.config.quantities import QuantityError, seconds
-from app.config.settings import PARAM, Settings, core_of
+from app.config.settings import PARAM, Settings
 from app.config.step_rules import check_closed, check_variants, values_of
 from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.guard import POLICIES
-from stages.registry import Ref, Registry, Setting, settings_of
+from stages.registry import Ref, Registry, Setting, core_of, settings_of
 from stages.roles import ColumnName, Component
 from stages.scene import OnFail, Param, Role, StepConfig
 

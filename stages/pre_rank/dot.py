@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stages.registry import component
-from stages.roles import ColumnName, PreRanker
+from stages.roles import PreRanker, VectorColumn
 from stages.types import F32, Candidates, View
 
 
@@ -13,8 +13,8 @@ from stages.types import F32, Candidates, View
 class Dot(PreRanker):
     """`user` . `item` for each candidate; an item without a vector comes last, a user without one keeps the order."""
 
-    user: ColumnName
-    item: ColumnName
+    user: VectorColumn
+    item: VectorColumn
 
     def score(self, view: View, batch: Candidates) -> F32:
         """O(n d)."""

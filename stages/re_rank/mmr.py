@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from stages.registry import COUNT, SHARE, component
-from stages.roles import ColumnName, Reranker
+from stages.roles import Reranker, VectorColumn
 from stages.types import F32, Candidates, Index, View
 
 
@@ -20,7 +20,7 @@ class Mmr(Reranker):
     vectors with an item already picked (0 for an item without a vector). `relevance` 1 keeps the order.
     """
 
-    similarity: ColumnName
+    similarity: VectorColumn
     relevance: Annotated[float, SHARE] = 0.9
     window: Annotated[int, COUNT] = 150
 

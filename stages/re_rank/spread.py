@@ -9,7 +9,7 @@ import numpy as np
 
 from expression import Strings
 from stages.registry import COUNT, component
-from stages.roles import ColumnName, Reranker
+from stages.roles import Reranker, ScalarColumn
 from stages.types import Candidates, Index, View
 
 
@@ -20,7 +20,7 @@ class Spread(Reranker):
     Greedy: each place goes to the best item that fits, else to the best one left. A missing value is never limited.
     """
 
-    by: ColumnName
+    by: ScalarColumn
     max: Annotated[int, COUNT] = 2
     within: Annotated[int, COUNT] = 5
 

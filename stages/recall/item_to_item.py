@@ -9,7 +9,7 @@ import numpy as np
 
 from stages.arrays import top
 from stages.registry import AGE, COUNT, Duration, Ref, component
-from stages.roles import ColumnName, Recaller, Table
+from stages.roles import HistoryColumn, Recaller, Table
 from stages.types import NO_HITS, Hits, View
 
 DAY = 86_400.0
@@ -24,7 +24,7 @@ class ItemToItem(Recaller):
     """
 
     table: Ref[Table]
-    triggers: ColumnName
+    triggers: HistoryColumn
     k: Annotated[int, COUNT] = 300
     half_life: Annotated[Duration, AGE] = Duration(30 * DAY)
     max_triggers: Annotated[int, COUNT] = 100

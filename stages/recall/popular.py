@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from stages.registry import COUNT, Ref, component
-from stages.roles import ColumnName, Recaller, Table
+from stages.roles import Recaller, ScalarColumn, Table
 from stages.types import NO_HITS, Hits, View
 
 EVERYONE = "all"
@@ -16,7 +16,7 @@ class Popular(Recaller):
     """The first `k` of the list named by the value of `by`, or of the list `all` when there is none of that name."""
 
     table: Ref[Table]
-    by: ColumnName | None = None
+    by: ScalarColumn | None = None
     k: Annotated[int, COUNT] = 100
 
     def recall(self, view: View) -> Hits:

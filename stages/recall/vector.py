@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from stages.registry import COUNT, Ref, component
-from stages.roles import ColumnName, Recaller, VectorIndex
+from stages.roles import Recaller, VectorColumn, VectorIndex
 from stages.types import NO_HITS, Hits, View
 
 
@@ -17,7 +17,7 @@ class Vector(Recaller):
     """
 
     index: Ref[VectorIndex]
-    query: ColumnName
+    query: VectorColumn
     k: Annotated[int, COUNT] = 300
     effort: Annotated[int, COUNT] | None = None
 

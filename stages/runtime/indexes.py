@@ -48,7 +48,8 @@ class FaissIndex:
         parameters = self._usual
         if effort is not None and self.effort is not None:
             parameters = faiss.SearchParametersIVF(nprobe=effort)
-        found = self.index.search(query.reshape(1, -1), k, params=parameters)
+        # faiss allocates what is asked for, not what there is.
+        found = self.index.search(query.reshape(1, -1), min(k, self.index.ntotal), params=parameters)
         scores, rows = found[0][0], found[1][0].astype(np.int32)
         if not len(rows) or rows[-1] >= 0:  # faiss fills up with -1 at the end
             return rows, scores

@@ -82,6 +82,7 @@ def load_release(root: Path, spec: ReleaseSpec, *, verify: bool = True) -> Loade
         users = ResidentUsers.load(manifest, columns["user"])
     except ManifestError as error:
         raise ReleaseError(str(error)) from None
+    _check_dots(spec.derived, spaces)
     derived, made = bind_derived(spec.derived, columns["item"])
     resident = {**columns["item"], **made}
     return LoadedRelease(
@@ -95,6 +96,13 @@ def load_release(root: Path, spec: ReleaseSpec, *, verify: bool = True) -> Loade
         models={name: _model(manifest, name, model, spec, resident) for name, model in spec.models.items()},
         spaces=spaces,
     )
+
+
+def _check_dots(derived: Sequence[DerivedSpec], spaces: Mapping[str, str]) -> None:
+    for spec in derived:
+        met = {spaces[name] for name in spec.reads if name in spaces}
+        if spec.transform == "dot" and len(met) > 1:
+            raise ReleaseError(f"{spec.name}: vectors of different spaces, {' and '.join(sorted(met))}. Expected one.")
 
 
 def _known(section: Mapping[str, object], kind: str, name: str, manifest: Manifest) -> str:

@@ -25,7 +25,7 @@ def call(*arguments: str) -> int:
 
 def test_a_good_configuration_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("check", "--config", str(EXAMPLE)) == 0
-    assert "is good. Scenes: home (9 steps)." in capsys.readouterr().out
+    assert "is good, no release is active yet. Scenes: home (9 steps)." in capsys.readouterr().out
 
 
 def test_problems_go_to_stderr_and_the_status_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ import asyncio
 
 import numpy as np
 
-from recserve.sdk import Hits, Recaller, View, component
+from recserve.sdk import NO_HITS, Hits, Recaller, View, component
 
 
 @component("late")
@@ -45,13 +45,17 @@ class Late(Recaller):
 @component("broken")
 class Broken(Recaller):
     def recall(self, view: View) -> Hits:
-        raise KeyError("a bug of the extension")
+        if view.get("context.region") == "trouble":
+            raise KeyError("a bug of the extension")
+        return NO_HITS
 
 
 @component("wild")
 class Wild(Recaller):
     def recall(self, view: View) -> Hits:
-        return Hits(np.array([0, 10**6], np.int32), np.array([1.0, 2.0], np.float32))
+        if view.get("context.region") == "trouble":
+            return Hits(np.array([0, 10**6], np.int32), np.array([1.0, 2.0], np.float32))
+        return NO_HITS
 '''
 
 
@@ -105,7 +109,7 @@ def test_channels_that_misbehave_are_named_and_cost_nothing_else(
     place = fresh()
     extended(place, "late: {cap: 20ms}\n  broken: {}\n  wild: {}")
     with serving(place, env={"PYTHONPATH": str(package)}) as service:
-        answer = service.ask("home", shop.user_ids[0], size=20)
+        answer = service.ask("home", shop.user_ids[0], size=20, context={"region": "trouble"})
         assert len(ids(answer)) == 20
         degraded = {one["step"]: one["reason"] for one in answer["degraded"]}
         expected = {"recall.late": "timeout", "recall.broken": "error", "recall.wild": "invalid_output"}
@@ -113,3 +117,20 @@ def test_channels_that_misbehave_are_named_and_cost_nothing_else(
         assert b'recserve_internal_errors_total{where="step"}' in service.request("GET", "/metrics", operator=True)[2]
         assert "a bug of the extension" in service.text() or service.stop() == 0
     assert "a bug of the extension" in service.text()
+
+
+def test_a_channel_that_fails_in_the_rehearsal_is_refused_and_the_old_configuration_serves(
+    fresh: Callable[[], Place], package: Path, shop: Shop
+) -> None:
+    (package / "shop_channels" / "__init__.py").write_text(SLOW.replace('== "trouble"', '!= "trouble"'))
+    place = fresh()
+    env = {"PYTHONPATH": str(package)}
+    with serving(place, env=env) as service:
+        before = service.ask("home", shop.user_ids[0])
+        extended(place, "broken: {}")
+        said = service.reload()
+        assert "recall.broken fails for every such request (error)" in said[0]
+        assert service.ask("home", shop.user_ids[0])["config"] == before["config"]
+    checked = recserve("check", "--config", place.configs, "--var", place.var, env=env)
+    assert checked.returncode == 1
+    assert "home: recall.broken fails" in checked.stderr

@@ -99,9 +99,7 @@ def test_sigterm_answers_what_was_taken_and_ends_with_zero(fresh: Callable[[], P
         held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(IN_FLIGHT)]
         for connection in held:
             connection.sendall(head % len(body) + body[:10])
-        until(
-            lambda: in_flight(service.request("GET", "/metrics", operator=True)[2]) == IN_FLIGHT, "requests in flight"
-        )
+        until(lambda: bodies(service.request("GET", "/metrics", operator=True)[2]) == IN_FLIGHT, "requests in flight")
         service.process.send_signal(signal.SIGTERM)
         until(lambda: refuses_connections(service.port), "the end of listening")
         assert service.process.poll() is None
@@ -118,8 +116,8 @@ def test_sigterm_answers_what_was_taken_and_ends_with_zero(fresh: Callable[[], P
         assert not alive(store)
 
 
-def in_flight(metrics: bytes) -> float:
-    line = next(line for line in metrics.splitlines() if line.startswith(b"recserve_in_flight "))
+def bodies(metrics: bytes) -> float:
+    line = next(line for line in metrics.splitlines() if line.startswith(b"recserve_bodies "))
     return float(line.split()[1])
 
 

@@ -212,6 +212,16 @@ def test_activation_remembers_the_release_before(tmp_path: Path) -> None:
     assert (active(tmp_path), (tmp_path / "previous").read_text().strip()) == ("r1", "r2")
 
 
+def test_a_folder_without_a_manifest_is_not_activated(tmp_path: Path) -> None:
+    written(tmp_path)
+    activate(tmp_path, "r1")
+    (tmp_path / "r2").mkdir()
+    for version in ("r2", "r3"):
+        with pytest.raises(ManifestError, match=rf"{version}.manifest\.json: there is no manifest"):
+            activate(tmp_path, version)
+    assert (active(tmp_path), (tmp_path / "previous").exists()) == ("r1", False)
+
+
 def test_a_write_that_breaks_off_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "active"
     replace(path, "r1\n")

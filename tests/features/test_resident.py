@@ -94,9 +94,14 @@ def test_filling_agrees_with_a_plain_loop(values: list[float | None], default: s
     [
         ("nope", "item", {}, r"no view 'nope'\. It has items, short, users"),
         ("items", "item", {"colour": FieldSpec("str")}, "view 'items' has no field 'colour'. It has price, whole"),
-        ("items", "item", {"price": FieldSpec("i32")}, r"items\.price is f32\. Expected i32"),
-        ("items", "item", {"embedding": FieldSpec("f32[3]")}, r"items\.embedding is f32\[2\]\. Expected f32\[3\]"),
-        ("items", "item", {"status": FieldSpec("f32")}, r"items\.status is str\. Expected f32"),
+        ("items", "item", {"price": FieldSpec("i32")}, r"items\.price as f32, the configuration says i32"),
+        (
+            "items",
+            "item",
+            {"embedding": FieldSpec("f32[3]")},
+            r"items\.embedding as f32\[2\], the configuration says f32\[3\]",
+        ),
+        ("items", "item", {"status": FieldSpec("f32")}, r"items\.status as str, the configuration says f32"),
         ("users", "item", {"age": FieldSpec("f32")}, r"view 'users' is of users\. Expected items"),
         ("short", "item", {"price": FieldSpec("f32")}, r"short\.price has 2 rows\. The item table has 3"),
     ],

@@ -80,6 +80,25 @@ def test_time_to_live_is_set_kept_and_removed(ask: Ask) -> None:
     assert ask(("EXPIRE", "none", 7), ("TTL", "none"), ("EXISTS", "k", "none"), ("DEL", "k", "none")) == [0, -2, 1, 1]
 
 
+def test_a_key_is_renamed_with_its_time_to_live_over_what_is_there(ask: Ask) -> None:
+    ask(("SET", "k", "v", "EX", 100), ("HSET", "h", "f", "w"), ("EXPIRE", "h", 7))
+    assert ask(("RENAME", "k", "h"), ("GET", "h"), ("TTL", "h"), ("EXISTS", "k")) == [b"OK", b"v", 100, 0]
+    (refused,) = ask(("RENAME", "none", "h"))
+    assert isinstance(refused, CommandError)
+    assert ask(("SET", "p", "v"), ("RENAME", "p", "h"), ("TTL", "h")) == [b"OK", b"OK", -1]
+
+
+def test_an_update_answers_what_was_read(ask: Ask, store: Commands, run: Run[list[Reply] | None]) -> None:
+    def change(found: Reply) -> list[Command]:
+        return [("SET", "k", b"%b!" % found), ("GET", "k")] if isinstance(found, bytes) else []
+
+    ask(("SET", "k", "v"), ("HSET", "h", "f", "w"))
+    assert run(store.update(b"k", ("GET", b"k"), change, timeout=5.0)) == [b"OK", b"v!"]
+    for key in (b"none", b"h"):
+        assert run(store.update(key, ("GET", key), change, timeout=5.0)) == []
+    assert ask(("GET", "k"), ("PING",)) == [b"v!", b"PONG"]
+
+
 def test_a_refused_command_leaves_its_neighbours_alone(ask: Ask) -> None:
     ask(("HSET", "h", "f", "v"))
     first, second, third, fourth = ask(("GET", "h"), ("SET", "k", "v"), ("NOSUCH", "k"), ("GET", "k"))

@@ -150,6 +150,24 @@ def test_trim_gives_way_to_a_writer_in_between(valkey_url: str) -> None:
     asyncio.run(scenario())
 
 
+def test_an_update_gives_way_to_a_writer_in_between(valkey_url: str) -> None:
+    async def scenario() -> None:
+        async with tier(valkey_url, timeout=5.0) as store:
+            counted = 0
+
+            async def count() -> None:
+                nonlocal counted
+                change: Any = lambda found: [("SET", "count", int(found or 0) + 1)]  # noqa: E731  # read twice
+                counted += await store.update(b"count", ("GET", b"count"), change, timeout=5.0) is not None
+
+            await asyncio.gather(*[count() for _ in range(50)])
+            (stored,) = await store.execute([("GET", "count")], timeout=5.0)
+            assert stored == str(counted).encode()
+            assert 0 < counted
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("url", ["http://host", "redis://host/?no_such_option=1", "", "redis://host:port"])
 def test_url_that_cannot_be_used_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError):

@@ -15,6 +15,7 @@ import uvloop
 
 from app.admission import Admission
 from app.asgi import Shell
+from app.body import BodyReader
 from app.http import Events, Recommend
 from app.listeners import Listener, bind, serve
 from app.observe import Metrics
@@ -150,14 +151,14 @@ class Reply:
 class Service:
     """The public and the operator listener, served by a thread. A context manager."""
 
-    def __init__(self, *, limit: int = 64, drain_seconds: int = 5, body_limit: int = 1 << 20) -> None:
+    def __init__(self, *, limit: int = 64, drain_seconds: int = 5, bodies: BodyReader | None = None) -> None:
         self.engine = FakeEngine()
         self.operator = FakeOperator()
         self.metrics = Metrics()
         self.admission = Admission(limit)
         self.readiness = Readiness(self.engine)
         self._drain_seconds = drain_seconds
-        self._body_limit = body_limit
+        self.bodies = bodies or BodyReader()
         self._started = threading.Event()
         self._loop = uvloop.new_event_loop()
         self._stop = asyncio.Event()
@@ -195,7 +196,7 @@ class Service:
             "/recommend": Recommend(self.engine, self.metrics, TOKEN),
             "/events": Events(self.engine),
         }
-        public = Shell(routes, metrics=self.metrics, fast=fast, admission=self.admission, body_limit=self._body_limit)
+        public = Shell(routes, metrics=self.metrics, fast=fast, admission=self.admission, bodies=self.bodies)
         operator = Shell(operator_routes(self.operator, self.metrics, version="0.1.0"), metrics=self.metrics)
         listeners = [Listener("public", public, self._sockets[0])], [Listener("operator", operator, self._sockets[1])]
         self._loop.run_until_complete(

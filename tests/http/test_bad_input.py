@@ -23,7 +23,7 @@ CASES = {
     "trailing text": (b'{"scene": "home"} x', 400, "malformed-json", 18, "trailing characters"),
     "trailing bracket": (b'{"scene": "home"}]', 400, "malformed-json", 17, "at byte 17"),
     "single quotes": (b"{'scene': 1}", 400, "malformed-json", 1, "byte 1"),
-    "byte order mark": (b'\xef\xbb\xbf{"scene": "home"}', 400, "malformed-json", 0, "byte 0"),
+    "byte order mark": (b'\xef\xbb\xbf{"scene": "home"}', 400, "malformed-json", 0, "byte order mark"),
     "leading zero": (b'{"scene": "home", "size": 01}', 400, "malformed-json", 27, "number"),
     "raw control character": (b'{"scene": "ho\nme"}', 400, "malformed-json", 13, "byte 13"),
     "not an object": (b"[]", 400, "wrong-type", "body", "an object"),
@@ -54,6 +54,7 @@ CASES = {
     "100,000 deep objects in context": (
         b'{"scene": "home", "context": {"hour": ' + b'{"a":' * 100_000, 400, "wrong-type", "context", "got an object"),
     "no scene": (b"{}", 400, "missing-field", "scene", "missing"),
+    "integer scene": (b'{"scene": 1}', 400, "wrong-type", "scene", "Names are strings"),
     "misspelt field": (b'{"scene": "home", "sise": 3}', 400, "unknown-field", "sise", 'Did you mean "size"'),
     "strange field": (b'{"scene": "home", "a`b - at `$.x`": 3}', 400, "unknown-field", "a`b - at `$.x`", "Known here"),
     "size as text": (b'{"scene": "home", "size": "3"}', 400, "wrong-type", "size", "got a string"),

@@ -81,7 +81,10 @@ def test_a_whole_release_is_loaded(tmp_path: Path) -> None:
             spec(views=[ViewSpec("item", "items", {"colour": FieldSpec("str")})]),
             "view 'items' has no field 'colour'. It has price",
         ),
-        (spec(views=[ViewSpec("item", "items", {"price": FieldSpec("i32")})]), r"items\.price is f32\. Expected i32"),
+        (
+            spec(views=[ViewSpec("item", "items", {"price": FieldSpec("i32")})]),
+            r"items\.price as f32, the configuration says i32",
+        ),
         (spec(views=[ViewSpec("item", "users", {})]), "view 'users' is of users. Expected items"),
         (spec(tables=("popular",)), "Release r9 has no list 'popular'. It has i2i"),
         (spec(indexes={"faces": "item.embedding"}), "Release r9 has no index 'faces'. It has vectors"),
