@@ -65,6 +65,7 @@ class Service:
         self.waiting_for: list[str] = ["the release to be loaded"]
         metrics.counter("exposures_dropped", "Exposure records lost.", lambda: float(exposures.dropped))
         metrics.counter("live_undecoded", "Values of live views that did not decode.", self._live_undecoded)
+        metrics.counter("behaviour_displaced", "Foreign values moved aside from our keys.", self._displaced)
         metrics.counter("behaviour_undecoded", "Behaviour values that did not decode.", self._undecoded)
 
     @property
@@ -193,6 +194,9 @@ class Service:
 
     def _live_undecoded(self) -> float:
         return 0.0 if self._snapshot is None else float(sum(self._snapshot.store.undecoded.values()))
+
+    def _displaced(self) -> float:
+        return 0.0 if self._snapshot is None else float(self._snapshot.behaviour.displaced)
 
     def _undecoded(self) -> float:
         return 0.0 if self._snapshot is None else float(self._snapshot.behaviour.undecoded)

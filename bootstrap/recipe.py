@@ -17,9 +17,10 @@ HISTORY = "user.history"
 RECENT = "user.recent_items"
 SCENES = ("home", "discover")
 PURCHASES = frozenset(
-    """
-    purchase purchased buy bought order ordered transaction sale sold checkout payment paid conversion rent rental
-    """.split()
+    [
+        *("purchase", "purchased", "buy", "bought", "order", "ordered", "transaction", "sale", "sold", "checkout"),
+        *("payment", "paid", "conversion", "rent", "rental"),
+    ]
 )
 """Words in the names of events after which the user has the item."""
 

@@ -18,7 +18,20 @@ from expression import Expression, Strings
 from features.history import History
 from stages.errors import InvalidOutput
 from stages.registry import Duration, Range, Ref, component
-from stages.roles import ColumnName, Filter, Model, PreRanker, Recaller, Reranker, Scorer, Table, VectorIndex
+from stages.roles import (
+    ColumnName,
+    Filter,
+    HistoryColumn,
+    Model,
+    PreRanker,
+    Recaller,
+    Reranker,
+    ScalarColumn,
+    Scorer,
+    Table,
+    VectorColumn,
+    VectorIndex,
+)
 from stages.types import NO_HITS, Candidates, Hits, View
 
 __all__ = [
@@ -29,6 +42,7 @@ __all__ = [
     "Expression",
     "Filter",
     "History",
+    "HistoryColumn",
     "Hits",
     "InvalidOutput",
     "Model",
@@ -37,9 +51,11 @@ __all__ = [
     "Recaller",
     "Ref",
     "Reranker",
+    "ScalarColumn",
     "Scorer",
     "Strings",
     "Table",
+    "VectorColumn",
     "VectorIndex",
     "View",
     "component",

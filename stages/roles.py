@@ -37,6 +37,7 @@ class ColumnName(str):
     __slots__ = ()
 
 
+EventName = Annotated[str, "event"]  # checked against the events that features.yaml declares
 VectorColumn = Annotated[ColumnName, "vector"]
 HistoryColumn = Annotated[ColumnName, "history"]
 ScalarColumn = Annotated[ColumnName, "number", "str", "bool"]

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(
             f"Release {summary['release']} is active: {summary['items']:,} items, {users:,} users with a history, "
-            f"in {seconds:.0f} s. Configuration: {args.config}/. Next: {_serve(args)}"
+            f"in {seconds:.0f} s. Configuration: {args.config}/. Next: {next_step(args)}"
         )
     return 0
 
@@ -114,7 +114,7 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _serve(args: argparse.Namespace) -> str:
+def next_step(args: argparse.Namespace) -> str:
     """The command that serves what was built."""
     words = ["recserve", "serve", "--config", str(args.config)]
     if args.var != VAR:

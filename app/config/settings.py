@@ -80,7 +80,17 @@ class Settings:
                 return Binder(self.findings).wrong(value, path, described(core))
             bound = [self._value(entry, (*path, index), args[0]) for index, entry in enumerate(value)]
             return INVALID if INVALID in bound else tuple(bound)
+        if "event" in notes:
+            return self._event(value, path)
         return Binder(self.findings).value(value, path, tp)
+
+    def _event(self, value: Any, path: Path) -> Any:
+        behaviour = self.catalog.features.behaviour
+        declared = () if behaviour is None else behaviour.events
+        if value in declared or self.catalog.silent("user.behaviour"):
+            return value
+        self.findings.add(path, f"{shown(value)} is not an event of features.yaml. {suggestion(str(value), declared)}")
+        return INVALID
 
     def _column(self, value: Any, path: Path, notes: tuple[Any, ...]) -> Any:
         if not isinstance(value, str):

@@ -8,7 +8,7 @@ import numpy as np
 
 from features.behaviour import event_code
 from stages.registry import component
-from stages.roles import ColumnName, Filter
+from stages.roles import ColumnName, EventName, Filter
 from stages.types import Candidates, Mask, View
 
 
@@ -20,7 +20,7 @@ class Seen(Filter):
     """
 
     history: ColumnName = ColumnName("user.history")
-    events: tuple[str, ...] = ()
+    events: tuple[EventName, ...] = ()
 
     def keep(self, view: View, batch: Candidates) -> Mask:
         """O((n + m) log m)."""

@@ -10,7 +10,7 @@ import numpy as np
 from features.behaviour import event_code
 from stages.arrays import top
 from stages.registry import AGE, COUNT, Duration, component
-from stages.roles import HistoryColumn, Recaller
+from stages.roles import EventName, HistoryColumn, Recaller
 from stages.types import NO_HITS, Hits, View
 
 DAY = 86_400.0
@@ -26,7 +26,7 @@ class Repeat(Recaller):
     history: HistoryColumn
     k: Annotated[int, COUNT] = 300
     half_life: Annotated[Duration, AGE] = Duration(60 * DAY)
-    events: tuple[str, ...] = ()
+    events: tuple[EventName, ...] = ()
 
     def recall(self, view: View) -> Hits:
         """O(history log history)."""

@@ -17,6 +17,12 @@ from tests.e2e.shop import DAY, START, Shop, write_log
 from tests.service import Place, ask_store, ids, recserve, serving
 from tests.valkey import running_valkey
 
+TINY: dict[str, list[tuple[Any, ...]]] = {
+    "one row": [("only 🙂", "the thing", START)],
+    "one user": [("only", f"item {at % 7}", START + at * DAY) for at in range(60)],
+    "one item": [(f"u{at % 20}", "the thing", START + at * DAY) for at in range(60)],
+    "three days": [(at * at % 31, at * 7 % 43, START + at * 3 * DAY // 400) for at in range(400)],
+}
 COLUMNS = ("user_id", "item_id", "ts", "event", "title", "category", "price", "region")
 CUT = START + 100 * DAY
 
@@ -122,11 +128,13 @@ def test_broken_input_is_named_and_changes_nothing(
     assert snapshot(built) == before
 
 
-@pytest.mark.parametrize("words", [["--map", "user_id=nobody"], ["--items", "no-such.csv"]])
+@pytest.mark.parametrize(
+    "words", [["--map", "user_id=nobody"], ["--items", "no-such.csv"], ["--map", "user_id="], ["--seed", "-1"]]
+)
 def test_wrong_options_are_told_and_change_nothing(built: Place, shop: Shop, words: list[str]) -> None:
     before = snapshot(built)
     done = recserve("bootstrap", "--interactions", shop.interactions, *words, *built.words)
-    assert done.returncode == 1
+    assert done.returncode == (2 if "--seed" in words else 1)
     assert words[-1].rpartition("=")[2] in done.stderr
     assert "Traceback" not in done.stderr
     assert snapshot(built) == before
@@ -155,6 +163,29 @@ def test_a_store_that_cannot_be_written_to_is_told_before_the_work(
     assert snapshot(place) == before
 
 
+def test_a_store_that_fails_during_the_import_changes_nothing(fresh: Callable[[], Place], tmp_path: Path) -> None:
+    place, log = fresh(), write_log(tmp_path / "log.parquet", TINY["one item"])
+    before = snapshot(place)
+    with running_valkey() as store:
+        ask_store(store.url, ("CONFIG", "SET", "maxmemory", "1"))
+        done = recserve("bootstrap", "--interactions", log, *place.words, env={"REDIS_URL": store.url})
+    assert done.returncode == 1
+    assert "maxmemory" in done.stderr
+    assert snapshot(place) == before
+
+
+def test_own_scenes_that_would_not_fit_are_told_and_nothing_changes(fresh: Callable[[], Place], tmp_path: Path) -> None:
+    """An own scene reads a column of the users file, which isn't given this time."""
+    place, log = fresh(), write_log(tmp_path / "log.parquet", TINY["one item"])
+    own = "version: 1\nscene: own\nbudget: 100ms\nrecall:\n  popular: {k: 50, by: user.region}\n"
+    (place.configs / "scenes" / "own.yaml").write_text(own, encoding="utf-8")
+    before = snapshot(place)
+    done = recserve("bootstrap", "--interactions", log, *place.words)
+    assert done.returncode == 1
+    assert f"{place.configs}/scenes/own.yaml:" in done.stderr
+    assert snapshot(place) == before
+
+
 def test_a_store_in_use_by_a_service_is_told_before_the_work(fresh: Callable[[], Place], shop: Shop) -> None:
     place = fresh()
     with serving(place) as service:
@@ -165,12 +196,6 @@ def test_a_store_in_use_by_a_service_is_told_before_the_work(fresh: Callable[[],
         assert snapshot(place) == before
 
 
-TINY: dict[str, list[tuple[Any, ...]]] = {
-    "one row": [("only 🙂", "the thing", START)],
-    "one user": [("only", f"item {at % 7}", START + at * DAY) for at in range(60)],
-    "one item": [(f"u{at % 20}", "the thing", START + at * DAY) for at in range(60)],
-    "three days": [(at * at % 31, at * 7 % 43, START + at * 3 * DAY // 400) for at in range(400)],
-}
 EXTERNAL = "one user"  # keeps its history in a store of one's own
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from features.keys import OwnKey
 from tests.e2e.shop import Shop
 from tests.service import Place, Service, alive, ids, serving, until
 
@@ -80,6 +81,19 @@ def test_events_with_items_that_the_release_does_not_know_are_kept_and_harmless(
     live.did(*[("explorer", f"new item 🆕 {at}", NOW + at) for at in range(1000)])
     answer = live.ask("discover", "explorer", size=20)
     assert len(ids(answer)) == 20
+    assert answer["degraded"] == []
+
+
+@pytest.mark.parametrize("foreign", [("SET", "foreign"), ("HSET", "f", "v")])
+def test_what_somebody_else_put_under_the_key_hides_no_event(
+    live: Service, shop: Shop, foreign: tuple[str, ...]
+) -> None:
+    user = f"met a {foreign[0]}"
+    word, *values = foreign
+    live.store((word, OwnKey("events", "1").key(user.encode()), *values))
+    live.did((user, shop.plain, NOW))
+    answer = live.ask("discover", user, size=500)
+    assert shop.plain not in ids(answer)
     assert answer["degraded"] == []
 
 

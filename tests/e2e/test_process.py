@@ -51,6 +51,35 @@ def test_a_port_that_is_none_is_refused(built: Place, port: str) -> None:
     assert "PORT" in said
 
 
+def test_one_port_for_both_listeners_is_refused_as_that(built: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    said = refused(built, "--port", port, "--operator-port", port)
+    assert "both the public and the operator's" in said
+    assert "--operator-port" in said
+
+
+def test_an_empty_host_is_the_default(built: Place, taken: int) -> None:
+    assert f"port {taken} on 127.0.0.1 " in refused(built, "--port", taken, "--operator-port", 0, env={"HOST": ""})
+
+
+def test_a_file_as_var_is_named(built: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("file") / "var"
+    file.write_text("")
+    said = refused(Place(built.configs, file), "--port", 0, "--operator-port", 0)
+    assert f"--var {file}: a file" in said
+
+
+def test_a_reload_asked_for_while_starting_is_done_once_it_is_ready(fresh: Callable[[], Place]) -> None:
+    place = fresh()
+    with serving(place, ready=False) as service:
+        # The private store is started after the signal's handler was installed.
+        until(lambda: _has_child(service.process.pid), "a start")
+        service.process.send_signal(signal.SIGHUP)
+        until(lambda: "recserve 0" in service.text() or service.process.poll() is not None, "readiness", 60)
+        assert service.process.poll() is None
+
+
 def test_without_a_release_it_says_how_to_make_one(built: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
     place = Place(built.configs, tmp_path_factory.mktemp("empty"))
     assert "recserve bootstrap" in refused(place, "--port", 0, "--operator-port", 0)

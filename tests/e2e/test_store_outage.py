@@ -152,6 +152,11 @@ def test_a_store_that_is_not_there_costs_what_lies_in_it_and_no_more(shop: Shop,
         assert len(ids(answer)) == 20
         assert names(answer)["features.user"] == "store_unavailable"
         assert service.reload() == []
+        store = service.get("/admin/status", operator=True)["store"]
+        assert (store["address"], store["state"]) == ("redis://127.0.0.1:1/0", "down")
+        assert "Error 111" in store["last_error"]["message"]
+        assert service.text().count("store redis://127.0.0.1:1/0 is down") == 1
+        assert b"recserve_store_up 0.0" in service.request("GET", "/metrics", operator=True)[2]
         shown = [service.request("GET", f"/admin/{page}", operator=True)[2].decode() for page in ("config", "status")]
         for text in (*shown, service.text()):
             assert "hunter2" not in text

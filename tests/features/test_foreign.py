@@ -108,24 +108,23 @@ def test_a_valid_encoding_by_another_writer_stays_and_counts(run: Run, store: Co
 
 
 def test_no_event_is_lost_when_many_meet_a_foreign_value_at_once(run: Run, valkey_url: str) -> None:
-    async def scenario() -> list[float]:
+    async def scenario() -> None:
         tiers = [RedisTier(valkey_url, timeout=5.0, connect_timeout=5.0) for _ in range(3)]
         await tiers[0].execute([("FLUSHALL",)], timeout=5.0)
         behaviours = [Behaviour(tier, CODES) for tier in tiers]
         await tiers[0].execute([("SET", key_of(behaviours[0], "u"), "foreign")], timeout=5.0)
-        await asyncio.gather(
-            *[behaviours[ts % 3].append([Event("u", "a", "click", ts)], timeout=5.0) for ts in range(9)],
-            return_exceptions=True,
-        )
-        # Who gave up says so and sends again; nobody who was told "written" is missing.
-        await asyncio.gather(*[b.append([Event("u", "b", "click", 100.0)], timeout=5.0) for b in behaviours[:1]])
+        appends = [behaviours[ts % 3].append([Event("u", "a", "click", ts)], timeout=5.0) for ts in range(9)]
+        outcomes = await asyncio.gather(*appends, return_exceptions=True)
+        written = {float(ts) for ts, outcome in enumerate(outcomes) if outcome is None}
         replies = await tiers[0].execute(behaviours[0].read_commands("u"), timeout=5.0)
         for tier in tiers:
             await tier.close()
         assert sum(behaviour.displaced for behaviour in behaviours) == 1
-        return behaviours[0].decode(replies, lambda keys: np.full(len(keys), -1, np.int32)).ts.tolist()
+        found = behaviours[0].decode(replies, lambda keys: np.full(len(keys), -1, np.int32)).ts.tolist()
+        assert written  # who lost too many races was told so
+        assert written <= set(found)
 
-    assert run(scenario())[-1] == 100.0
+    run(scenario())
 
 
 def test_giving_up_and_other_refusals_are_errors(run: Run) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from features.commands import Command, Reply
 from features.embedded import EmbeddedStore
 from features.errors import StoreTimeout, StoreUnavailable
 from features.redis_tier import RedisTier
@@ -153,17 +154,14 @@ def test_trim_gives_way_to_a_writer_in_between(valkey_url: str) -> None:
 def test_an_update_gives_way_to_a_writer_in_between(valkey_url: str) -> None:
     async def scenario() -> None:
         async with tier(valkey_url, timeout=5.0) as store:
-            counted = 0
 
-            async def count() -> None:
-                nonlocal counted
-                change: Any = lambda found: [("SET", "count", int(found or 0) + 1)]  # noqa: E731  # read twice
-                counted += await store.update(b"count", ("GET", b"count"), change, timeout=5.0) is not None
+            def more(found: Reply) -> list[Command]:
+                return [("SET", "count", int(found) + 1 if isinstance(found, bytes) else 1)]
 
-            await asyncio.gather(*[count() for _ in range(50)])
-            (stored,) = await store.execute([("GET", "count")], timeout=5.0)
-            assert stored == str(counted).encode()
-            assert 0 < counted
+            updates = [store.update(b"count", ("GET", b"count"), more, timeout=5.0) for _ in range(50)]
+            done = [replies for replies in await asyncio.gather(*updates) if replies is not None]
+            assert await store.execute([("GET", "count")], timeout=5.0) == [str(len(done)).encode()]
+            assert done
 
     asyncio.run(scenario())
 

@@ -118,6 +118,27 @@ def test_sighup_reloads_and_sigterm_stops() -> None:
     assert seen == ["ready", "reload", "reload", "drain"]
 
 
+def test_a_sighup_while_starting_waits_until_it_is_ready() -> None:
+    seen: list[str] = []
+
+    async def start() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        seen.append("started")
+
+    async def reload() -> None:
+        seen.append("reload")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    listener = Listener("public", empty, bind("127.0.0.1", 0))
+    uvloop.run(
+        serve([listener], start=start, on_drain=lambda: None, on_reload=reload, ready=lambda: seen.append("ready"))
+    )
+    assert seen == ["started", "ready", "reload"]
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
 def test_a_start_that_fails_ends_the_servers_and_is_raised() -> None:
     async def start() -> None:
         raise LookupError("no release")

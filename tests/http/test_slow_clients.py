@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from app import listeners
 from app.body import BodyReader
 from app.logs import Throttle
 from app.protocol import Protocol
@@ -112,6 +113,12 @@ def test_the_next_requests_head_has_its_time_too(service: Service, monkeypatch: 
         assert response.status == 200
         sock.sendall(b"GET /healthz HTTP/1.1\r\n")
         assert answer(sock)[0].status == 408
+
+
+def test_a_connection_without_a_request_is_closed_as_an_idle_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "KEEP_ALIVE", 0.05)
+    with Service() as service, sent(service) as sock:
+        assert sock.recv(1) == b""
 
 
 def test_a_body_or_an_answer_may_take_longer_than_a_head(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expression import compile_expression
+from features.behaviour import event_code
 from features.history import History
 from features.lists import Lists
 from stages.filters.condition import Condition
@@ -46,6 +48,18 @@ def scores_of(hits: Hits) -> dict[int, float]:
 def test_seen_drops_what_stands_anywhere_in_the_history(offered: list[int], had: list[int]) -> None:
     view = view_of({"user.history": history(*[(row, 1.0) for row in [*had, -1]])})
     assert Seen().keep(view, batch_of(offered)).tolist() == [row not in had for row in offered]
+
+
+def test_seen_and_repeat_take_the_events_that_they_are_told() -> None:
+    bought = [True, False, True, False]
+    given = history((1, 4.0), (2, 3.0), (3, 2.0), (3, 1.0))
+    codes = np.array([event_code("buy" if each else "view") for each in bought], np.uint16)
+    view = view_of({"user.history": replace(given, event=codes)})
+    name = ColumnName("user.history")
+    for events, had in ((("buy",), [1, 3]), (("view", "buy"), [1, 2, 3]), ((), [1, 2, 3]), (("none",), [])):
+        assert Seen(events=events).keep(view, batch_of([0, 1, 2, 3])).tolist() == [row not in had for row in range(4)]
+        assert sorted(scores_of(Repeat(name, events=events).recall(view))) == had
+    assert Seen(events=("buy",)).needs == {"user.history"}
 
 
 @given(rows, rows)
