@@ -113,7 +113,7 @@ class Service:
     def _observe(self, outcome: Outcome) -> None:
         observe = self._metrics.observe_step
         for record in outcome.records:
-            observe(record.name, record.seconds, record.reason or "ok")
+            observe(record.name, record.seconds, record.reason or ("missing" if record.missing else "ok"))
         if outcome.bugs:
             self._metrics.internal_error("step")
 

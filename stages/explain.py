@@ -28,7 +28,9 @@ def trace_of(plan: ScenePlan, ids: _Ids, job: Job, listed: Candidates, outcome: 
                 "queue_ms": round(r.queued * 1e3, 3),
                 "in": r.n_in,
                 "out": r.n_out,
+                "drops": r.n_in - r.n_out if r.n_in is not None and r.name.startswith("filters.") else None,
                 "reason": r.reason,
+                "missing": r.missing,
             }
             for r in outcome.records
         ],

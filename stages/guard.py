@@ -47,7 +47,11 @@ REASONS = (
 
 @dataclass(slots=True)
 class Record:
-    """What one step did: name, seconds, candidates in and out, and why it degraded if it did."""
+    """What one step did: name, seconds, candidates in and out, and why it degraded if it did.
+
+    `missing` names what the request didn't have (a user's vector, an id that the release doesn't know), so that the
+    step gave less than it could. That is no failure: it is counted and shown, and nothing is degraded.
+    """
 
     name: str
     seconds: float
@@ -55,7 +59,7 @@ class Record:
     n_out: int
     reason: str | None = None
     queued: float = 0.0
-    drops: dict[str, int] | None = None
+    missing: str | None = None
 
 
 @dataclass(slots=True)

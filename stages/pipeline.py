@@ -90,7 +90,8 @@ class Pipeline:
             rows = rows[rows >= 0]
             rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
             n = len(rows)
-            outcome.add(Record("candidates", 0.0, len(given), n))
+            unknown = "item_id" if n < len(set(given)) else None
+            outcome.add(Record("candidates", 0.0, len(given), n, missing=unknown))
             return Candidates(rows, np.zeros(n, np.float32), np.zeros(n, np.uint64), {}, sources)
         for step in plan.recall:
             if not step.applies(job.view):

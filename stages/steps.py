@@ -76,12 +76,19 @@ def recall_in_place(step: Step, job: Job) -> Hits:
 
 def finish_recall(step: Step, job: Job, hits: Hits, reason: str | None, seconds: float) -> Hits:
     """Record a channel's end; under `fail` a failure ends the request."""
-    job.records.append((Record(step.name, seconds, None, len(hits.rows), reason), step.reads))
+    record = Record(step.name, seconds, None, len(hits.rows), reason)
+    if reason is None and not len(hits.rows):
+        record.missing = min((name for name in step.needs if _absent(name, job.view)), default=None)
+    job.records.append((record, step.reads))
     if reason is not None and step.on_fail == "fail":
         raise StepFailed(step.name, reason)
     if job.watch is not None:
         job.watch.hits[step.name] = (hits, getattr(step.pick(job.view.params).component, "k", None))
     return hits
+
+
+def _absent(name: str, view: View) -> bool:
+    return name.startswith(("user.", "context.")) and name not in view.columns
 
 
 def run_steps(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidates:

@@ -105,7 +105,7 @@ def funnel(steps: Sequence[Mapping[str, Any]]) -> str:
             str(step["out"]),
             f"{step['ms']:.2f}",
             f"{step['queue_ms']:.2f}" if step.get("queue_ms") else "",
-            step["reason"] or "",
+            step["reason"] or (f"no {step['missing']}" if step.get("missing") else ""),
         ]
         for step in steps
     ]

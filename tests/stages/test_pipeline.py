@@ -47,6 +47,17 @@ def test_an_unknown_user_gets_the_popular_list_of_the_region(engine: Engine) -> 
     assert answer.degraded == []
 
 
+def test_what_a_request_lacks_is_counted_and_shown_but_degrades_nothing(engine: Engine) -> None:
+    answer, outcome = engine.run(home(), user_id="nobody", debug=True)
+    assert answer.degraded == []
+    missing = {r.name: r.missing for r in outcome.records if r.missing}
+    assert missing == {"recall.vector": "user.embedding", "recall.i2i": "user.recent_items"}
+    assert answer.trace is not None
+    assert {s["name"]: s["missing"] for s in answer.trace["steps"] if s["missing"]} == missing
+    _, outcome = engine.run(home(), candidates=(item(1), "unknown"))
+    assert [r.missing for r in outcome.records if r.name == "candidates"] == ["item_id"]
+
+
 def test_the_same_request_a_hundred_times_gives_the_same_list_and_leaves_the_release_unchanged(
     engine: Engine, loaded: LoadedRelease
 ) -> None:
