@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.config import features_part, models_part, service_part
 from app.config.findings import Findings
-from app.config.problems import ConfigError, Mark
+from app.config.problems import ConfigError, Mark, suggestion
 from app.config.yaml_nodes import MAX_BYTES, Document, read
 
 EXPERIMENTS = "abtest.yaml"
@@ -23,6 +23,8 @@ def read_all(findings: Findings, directory: Path, env: Mapping[str, str]) -> Non
     scenes = sorted(f"scenes/{path.name}" for path in directory.glob("scenes/*.yaml"))
     for name in (*FILES, *scenes):
         read_file(findings, directory, name, env)
+    for name in sorted(path.name for path in directory.glob("[!.]*.y*ml") if path.name not in FILES):
+        _unreadable(findings, name, f"Not read: it isn't a file of a configuration. {suggestion(name, FILES)}")
     for stray in sorted(directory.glob("scenes/*.yml")):
         _unreadable(findings, f"scenes/{stray.name}", "Not read: expected the ending .yaml. Rename it.")
     if not scenes:

@@ -137,7 +137,7 @@ def _components(findings: Findings, service: Service, registry: Discover) -> tup
         return registry(service.extensions), True
     except DuplicateComponentError as error:
         findings.add(path, str(error))
-    except Exception as error:  # noqa: BLE001  # importing a package runs its code, which may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # importing a package runs its code: it may do anything
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         findings.add(path, f"An extension can't be imported ({said}). Install it beside recserve, or mend it.")
     return registry(()), False

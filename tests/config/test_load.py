@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -156,3 +157,13 @@ def test_an_extension_that_is_not_installed_is_one_problem(tmp_path: Path) -> No
 
 def test_on_in_quotes_is_text(tmp_path: Path) -> None:
     assert problems(example(tmp_path, ("features.yaml", '"str = off"', '"str = on"'))) == []
+
+
+def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "c")
+    (tmp_path / "c" / "feature.yml").write_text("version: 1\n")
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path / "c", env={})
+    assert "feature.yml: Not read: it isn't a file of a configuration. Did you mean 'features.yaml'?" in str(
+        raised.value
+    )
