@@ -57,6 +57,10 @@ class Snapshot:
             "items": len(self.loaded.items),
             "users": len(self.loaded.users.ids),
             "models": {name: {"cost_ms": round(m.cost_ms, 3)} for name, m in self.loaded.models.items()},
+            "user_caches": {
+                view.name: {"hits": cache.hits, "misses": cache.misses} for view, cache in self.store.caches.items()
+            },
+            "untrimmed": self.behaviour.untrimmed,
             "undecoded": {**self.store.undecoded, "behaviour": self.behaviour.undecoded},
             "about": dict(manifest.about),
         }
