@@ -27,7 +27,7 @@ import yaml
 
 from bootstrap.data import Interactions
 from bootstrap.demo import read_demo
-from bootstrap.protocol import K, estimate, measure, truth_after
+from bootstrap.protocol import K, Truth, estimate, measure, truth_after
 from bootstrap.read import read_interactions
 from tests.service import Place, serving
 
@@ -60,8 +60,11 @@ def interactions(data: str) -> Interactions:
     return read_demo().interactions if data == "journey" else read_interactions(RETAIL, {})
 
 
-def backtest(data: str, days: float, folder: Path, *, stages: bool = False) -> dict[str, Result]:
-    """Bootstrap as of `days` before the end, serve, ask; results by scene, with its stages if asked for."""
+def backtest(data: str, days: float, folder: Path, *, stages: bool = False, every: int = 1) -> dict[str, Result]:
+    """Bootstrap as of `days` before the end, serve, ask for one user in `every`; results by scene.
+
+    With its stages if asked for.
+    """
     log = interactions(data)
     cut = float(np.floor(log.ts[-1])) - days * DAY
     configs, var = folder / "configs", folder / "var"
@@ -75,7 +78,7 @@ def backtest(data: str, days: float, folder: Path, *, stages: bool = False) -> d
     partial = {scene: _partial(configs, scene) if stages else {} for scene in scenes}
     with served(configs, var, now=str(cut)) as port:
         return {
-            scene: _ask_all(port, log, cut, WINDOW[data], scene, channels[scene], partial[scene], seconds)
+            scene: _ask_all(port, log, cut, WINDOW[data], scene, channels[scene], partial[scene], seconds, every)
             for scene in scenes
         }
 
@@ -117,8 +120,10 @@ def _ask_all(
     channels: Mapping[str, str],
     partial: Mapping[str, str],
     seconds: float,
+    every: int,
 ) -> Result:
-    truth = truth_after(log.user, log.item, log.ts, cut, window, new_only=scene == "discover")
+    everyone = truth_after(log.user, log.item, log.ts, cut, window, new_only=scene == "discover")
+    truth = Truth(everyone.users[::every], everyone.items[::every])
     rows = {item: row for row, item in enumerate(log.item_ids)}
     taken: list[float] = []
 

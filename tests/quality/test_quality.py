@@ -39,3 +39,13 @@ def test_the_funnel_beats_the_best_single_channel_of_its_release(
 def test_nothing_leaks_from_after_the_cut(retail: dict[str, Result]) -> None:
     """Hit rates far above what the best offline funnels reach would mean that the future was seen."""
     assert retail["discover"].served[:, HIT_RATE].mean() < 0.77
+
+
+@pytest.fixture(scope="module")
+def journey(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    return backtest("journey", 42.0, tmp_path_factory.mktemp("journey"), every=3)
+
+
+@pytest.mark.parametrize("scene", ["home", "discover"])
+def test_the_funnel_beats_the_best_single_channel_on_the_demos_data(journey: dict[str, Result], scene: str) -> None:
+    assert journey[scene].lead(HIT_RATE).low > 0
