@@ -26,7 +26,7 @@ from features.errors import StoreUnavailable
 
 LONGEST_SOCKET_PATH = 100
 """Valkey refuses longer ones: a socket's address is a fixed array in the kernel."""
-_POLL = 0.01
+_POLL = 0.01  # seconds; another process's death or readiness can only be asked for, and no event loop runs here
 
 
 class EmbeddedStore:
