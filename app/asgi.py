@@ -15,8 +15,11 @@ from typing import Any
 
 from app.admission import Admission
 from app.body import BodyReader, Gone, linger
+from app.clients import Clients
+from app.gate import ARRIVED, MOST_CONNECTIONS, QUEUED, Gate
 from app.headers import Headers, RequestIds, is_loopback
-from app.http import Call
+from app.http import Call, Recommend
+from app.lag import LoopLag
 from app.logs import AccessLog
 from app.observe import Metrics
 from app.problems import MEDIA_TYPE, Problem, unavailable
@@ -29,6 +32,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Handler = Callable[[Call], Awaitable[bytes]]
 
 _JSON = b"application/json"
+# The route whose requests may be refused before they are read.
+_HOT = "/recommend"
+_UNLIMITED = 1 << 30
 # Where `rest` finds the request id in its scope.
 SCOPE_ID = "recserve.request_id"
 
@@ -51,7 +57,13 @@ class Exchange:
 
 
 class Shell:
-    """An ASGI application: `fast` maps paths to POST handlers, `rest` answers everything else."""
+    """An ASGI application: `fast` maps paths to POST handlers, `rest` answers everything else.
+
+    admission    lets requests of the fast routes in; a handler enters once it knows the request's class
+    clients      whose keys the fast routes ask for
+    lag          told how long requests wait for their turn
+    connections  open at once on this listener, at most
+    """
 
     def __init__(
         self,
@@ -62,20 +74,47 @@ class Shell:
         admission: Admission | None = None,
         access: AccessLog | None = None,
         bodies: BodyReader | None = None,
+        clients: Clients | None = None,
+        lag: LoopLag | None = None,
+        connections: int = MOST_CONNECTIONS,
     ) -> None:
         self._rest = rest
         self._fast = dict(fast or {})
         self._metrics = metrics
-        self._admission = admission
+        self._admission = admission or Admission(_UNLIMITED)
         self._access = access or AccessLog()
         self._bodies = bodies or BodyReader()
+        self._clients = clients
+        self._lag = lag
         self._ids = RequestIds()
+        # Looked for by app.protocol, on every connection.
+        hot = self._fast.get(_HOT)
+        classify = hot.classify if isinstance(hot, Recommend) else _unknown
+        gated = admission if hot is not None else None
+        self.gate = Gate(_HOT, gated, self._refused_early, classify, connections)
         if fast:
-            metrics.gauge("bodies", "Request bodies being read.", lambda: self._bodies.reading)
-            metrics.counter("slow_bodies", "Bodies that ran out of time.", lambda: self._bodies.slow)
+            self._expose(metrics, admission)
+
+    def _expose(self, metrics: Metrics, admission: Admission | None) -> None:
+        gate, bodies, clients = self.gate, self._bodies, self._clients
+        metrics.gauge("connections", "Open connections.", lambda: gate.connections)
+        metrics.counter("connections_refused", "Connections beyond the limit.", lambda: gate.connections_refused)
+        metrics.gauge("bodies", "Request bodies being read.", lambda: bodies.reading)
+        metrics.counter("slow_bodies", "Bodies that ran out of time.", lambda: bodies.slow)
         if admission is not None:
             metrics.gauge("in_flight", "Requests being answered.", lambda: admission.in_flight)
-            metrics.counter("shed", "Requests refused at the limit.", lambda: admission.shed)
+            metrics.gauge("admission_limit", "Requests that may be in flight now.", lambda: admission.limit)
+            metrics.counters(
+                "shed", "Requests refused by admission; `unread`: before it was known which.", "priority",
+                lambda: admission.shed,
+            )  # fmt: skip
+        if clients:
+            metrics.counter("unauthorized", "Requests without a valid key.", lambda: clients.unauthorized)
+            metrics.counters("rate_limited", "Requests over a client's rate.", "client", lambda: clients.limited)
+
+    def _refused_early(self, seconds: float, request_id: str) -> None:
+        self._metrics.observe_request(_HOT, 503, seconds)
+        self._access.write(_HOT, 503, seconds, request_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection's request."""
@@ -85,7 +124,11 @@ class Shell:
         now = asyncio.get_running_loop().time
         headers = Headers(scope["headers"])
         given = headers.request_id
-        exchange = Exchange(scope, receive, send, now(), headers, given.decode() if given else self._ids.new())
+        started = now()
+        arrived = scope.get(ARRIVED, started)
+        if self._lag is not None and QUEUED in scope:
+            self._lag.saw(started - scope[QUEUED])
+        exchange = Exchange(scope, receive, send, arrived, headers, given.decode() if given else self._ids.new())
         try:
             await self._answer(exchange)
         except (Gone, OSError):
@@ -120,25 +163,15 @@ class Shell:
     async def _run(self, handler: Handler, exchange: Exchange) -> None:
         if exchange.scope["method"] != "POST":
             raise _method_not_allowed(exchange.scope["method"], "POST")
+        if self._clients is not None:
+            self._clients.check(exchange.headers)
         exchange.headers.require_json()
         # Before admission: a client that dawdles takes none of the places that the funnel has.
         body = await self._bodies.read(exchange.receive, exchange.headers.content_length)
-        admission = self._admission
-        if admission is None:
-            await self._call(handler, exchange, body)
-            return
-        if not admission.try_enter():
-            raise admission.refusal()
-        try:
-            await self._call(handler, exchange, body)
-        finally:
-            admission.leave()
-
-    async def _call(self, handler: Handler, exchange: Exchange, body: bytes) -> None:
         client = exchange.scope.get("client")
         local = is_loopback(client[0]) if client else False
-        answer = await handler(Call(body, exchange.headers, exchange.request_id, exchange.arrived, local))
-        await _send(exchange, 200, _JSON, answer)
+        call = Call(body, exchange.headers, exchange.request_id, exchange.arrived, local, self._admission)
+        await _send(exchange, 200, _JSON, await handler(call))
 
     async def _delegate(self, exchange: Exchange) -> None:
         """Hand the request to `rest`. HEAD is answered as GET without the body."""
@@ -196,6 +229,10 @@ async def _send(exchange: Exchange, status: int, media_type: bytes, body: bytes,
     await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
     body = b"" if exchange.scope["method"] == "HEAD" else body
     await exchange.send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _unknown(_: bytes) -> None:
+    """The class of a body that nobody can tell."""
 
 
 def _request_id(exchange: Exchange) -> tuple[bytes, bytes]:

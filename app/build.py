@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, time
 from typing import Literal
 
 import mmh3
 
+from app.config.ages import stale_views
 from app.config.catalog import schema_of
 from app.config.model import Config, Features, FieldConfig, Models, ViewConfig
 from app.config.problems import ConfigError
@@ -26,6 +27,7 @@ from features.memory_store import MemoryStore
 from features.reader import ItemFetcher, Recent, UserReader
 from features.resident import FieldSpec
 from features.store import FeatureStore, UserPlan
+from stages.abandoned import Abandoned
 from stages.compose import Resources, compose
 from stages.derived import DerivedSpec, stored_reads
 from stages.errors import ReleaseError
@@ -39,28 +41,36 @@ NO_CACHE_LIMIT = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What outlives a snapshot: connections to the store, the compute pool, the clock (epoch seconds)."""
+    """What outlives a snapshot: connections to the store, the compute pool and what it may run at once, the clock
+    (epoch seconds), and what requests have left behind."""
 
     commands: Commands
     pool: Executor
     clock: Callable[[], float]
+    threads: int = 1
+    abandoned: Abandoned = field(default_factory=Abandoned)
 
 
-def release_folder(config: Config) -> Path:
-    """The folder of the active release. ReleaseError, with the fix, when there is none."""
+def release_folder(config: Config, version: str | None = None) -> Path:
+    """The folder of a release, by default the active one. ReleaseError, with the fix, when there is none."""
     releases = Path(config.service.releases)
-    version = active(releases)
+    version = active(releases) if version is None else version
     if version is None:
         raise ReleaseError(f"{releases}: no release is active. Run `recserve bootstrap` to build one.")
     return releases / version
 
 
-def build_snapshot(config: Config, around: Surroundings, *, previous: Snapshot | None = None) -> Snapshot:
-    """Load the active release, compose every scene, warm the models. Blocking: call it off the event loop.
+def build_snapshot(
+    config: Config, around: Surroundings, *, previous: Snapshot | None = None, release: str | None = None
+) -> Snapshot:
+    """Load a release (the active one), compose every scene, warm the models. Blocking: call it off the event loop.
 
     ReleaseError or ConfigError when configuration and release don't fit.
     """
-    loaded = load_release(release_folder(config), release_spec(config.features, config.models))
+    loaded = load_release(release_folder(config, release), release_spec(config.features, config.models))
+    stale = stale_views(config, around.clock() - loaded.manifest.as_of)
+    if stale:
+        raise ConfigError(stale)
     views = live_views(config)
     behaviour = Behaviour(around.commands, event_codes(_events(config.features)))
     store = FeatureStore(around.commands, behaviour, monotonic)
@@ -74,8 +84,8 @@ def build_snapshot(config: Config, around: Surroundings, *, previous: Snapshot |
     reader = UserReader(loaded.items, loaded.users, store, user_views, recent)
     fetcher = ItemFetcher(loaded.items, store, views["item"])
     manifest = loaded.manifest
-    release = Release(manifest.release, manifest.as_of, loaded.items, loaded.resident, loaded.derived)
-    pipeline = Pipeline(config.id, release, reader, fetcher, around.pool, monotonic)
+    tables = Release(manifest.release, manifest.as_of, loaded.items, loaded.resident, loaded.derived)
+    pipeline = Pipeline(config.id, tables, reader, fetcher, around.pool, monotonic, around.threads, around.abandoned)
     plans = _plans(config, loaded)
     wrong = rehearse(plans, pipeline, Rehearsed(loaded.items, loaded.users, recent, manifest.as_of), config.experiments)
     if wrong:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from app.problems import Problem
+from app.wire import DEADLINE_RULE, MAX_DEADLINE_MS
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:~+/=-]{1,128}")
 _FORWARDING = frozenset(
@@ -26,46 +27,59 @@ _FORWARDING = frozenset(
         b"cf-connecting-ip",
     )
 )
-_TOKEN = b"x-recserve-token"
+DEADLINE = "x-request-deadline-ms"
+_SLOTS = {
+    b"authorization": "authorization",
+    b"content-encoding": "content_encoding",
+    b"content-length": "content_length",
+    b"content-type": "content_type",
+    DEADLINE.encode(): "deadline",
+    b"x-recserve-key": "key",
+    b"x-recserve-token": "token",
+    b"x-request-id": "request_id",
+}
 
 
 class Headers:
     """The headers that matter here. Values are bytes as received; absent ones are None."""
 
     __slots__ = (
+        "authorization",
         "content_encoding",
         "content_length",
         "content_type",
+        "deadline",
         "forwarded",
+        "key",
         "request_id",
         "token",
         "transfer_encoding",
     )
+    authorization: bytes | None
+    content_encoding: bytes | None
+    content_length: bytes | None
+    content_type: bytes | None
+    deadline: bytes | None
+    key: bytes | None
+    request_id: bytes | None
+    token: bytes | None
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self.content_type: bytes | None = None
-        self.content_encoding: bytes | None = None
-        self.content_length: bytes | None = None
-        self.request_id: bytes | None = None
-        self.token: bytes | None = None
+        for slot in _SLOTS.values():
+            setattr(self, slot, None)
         self.transfer_encoding: bytes | None = None
         self.forwarded = False
         for name, value in raw:
-            if name == b"content-type":
-                self.content_type = value
-            elif name == b"content-length":
-                self.content_length = value
-            elif name == b"x-request-id":
-                self.request_id = value if _REQUEST_ID.fullmatch(value) else None
-            elif name == b"content-encoding":
-                self.content_encoding = value
+            wanted = _SLOTS.get(name)
+            if wanted is not None:
+                setattr(self, wanted, value)
             elif name == b"transfer-encoding":
                 before: bytes | None = self.transfer_encoding
                 self.transfer_encoding = value if before is None else before + b"," + value
-            elif name == _TOKEN:
-                self.token = value
             elif name in _FORWARDING:
                 self.forwarded = True
+        if self.request_id is not None and not valid_request_id(self.request_id):
+            self.request_id = None
 
     def require_json(self) -> None:
         """Raise Problem (415, 501) unless the body is declared as plain UTF-8 JSON."""
@@ -92,11 +106,34 @@ class Headers:
                 field="content-encoding",
             )
 
+    @property
+    def credential(self) -> bytes | None:
+        """The caller's key: of `x-recserve-key`, else of `authorization: Bearer`."""
+        if self.key is not None or self.authorization is None:
+            return self.key
+        scheme, _, value = self.authorization.partition(b" ")
+        return value.strip() if scheme.lower() == b"bearer" else None
+
+    def budget(self, seconds: float) -> float:
+        """The request's budget: its scene's, `seconds`, or less where the header says so. Raises Problem (422)."""
+        value = self.deadline
+        if value is None:
+            return seconds
+        # isdigit of bytes is ASCII's; no sign, no fraction, no underscore.
+        if value.isdigit() and len(value) < 10 and 1 <= int(value) <= MAX_DEADLINE_MS:
+            return min(seconds, int(value) / 1000)
+        raise Problem("out-of-range", f"{DEADLINE}: expected {DEADLINE_RULE}", field=DEADLINE)
+
     def may_debug(self, local: bool, token: str) -> bool:
         """Whether debug output may go to this caller: a direct peer on loopback, or one that has the token."""
         if local and not self.forwarded:
             return True
         return bool(token) and self.token is not None and hmac.compare_digest(self.token, token.encode())
+
+
+def valid_request_id(value: bytes) -> bool:
+    """Whether a client's `x-request-id` is taken over: 1 to 128 characters that need no escaping anywhere."""
+    return _REQUEST_ID.fullmatch(value) is not None
 
 
 def is_loopback(host: str | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from app.admission import Admission
 from app.attributes import fill
 from app.badjson import Explainer
 from app.encode import AnswerEncoder
@@ -16,7 +17,7 @@ from app.headers import Headers
 from app.observe import Metrics
 from app.ports import Engine, Scene, Snapshot
 from app.problems import Problem, unavailable
-from app.wire import MAX_ID_BYTES, EventsAnswer, EventsRequest, RecommendRequest
+from app.wire import MAX_ID_BYTES, EventsAnswer, EventsRequest, Priority, RecommendRequest
 from features.errors import StoreError
 from stages.types import Request
 
@@ -27,7 +28,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 class Call:
     """What the shell hands to a fast route: the whole body, and when and from whom it came.
 
-    `arrived` is in seconds of the event loop's clock; `local` says that the peer is this machine.
+    `arrived` is in seconds of the event loop's clock; `local` says that the peer is this machine. The handler holds
+    one of `admission`'s places while it works.
     """
 
     body: bytes
@@ -35,6 +37,7 @@ class Call:
     request_id: str
     arrived: float
     local: bool
+    admission: Admission
 
 
 class Reader(Generic[T]):
@@ -52,6 +55,13 @@ class Reader(Generic[T]):
             raise self._explainer.problem(error, body) from None
 
 
+class _Sort(msgspec.Struct, frozen=True, gc=False):
+    """Of a request only what its class depends on; everything else is skipped."""
+
+    scene: str
+    priority: Priority | None = None
+
+
 class Recommend:
     """The handler of `POST /recommend`."""
 
@@ -60,7 +70,19 @@ class Recommend:
         self._metrics = metrics
         self._token = token
         self._reader = Reader(RecommendRequest)
+        self._sorts = msgspec.json.Decoder(_Sort)
         self._encoder = AnswerEncoder()
+
+    def classify(self, body: bytes) -> Priority | None:
+        """The class that a request with this body has, about 1 us; None when it can't be told."""
+        if not self._engine.ready:
+            return None
+        try:
+            sort = self._sorts.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return None
+        scene = self._engine.snapshot.scenes.get(sort.scene)
+        return sort.priority or (None if scene is None else scene.priority)
 
     async def __call__(self, call: Call) -> bytes:
         """The answer's JSON. Raises Problem."""
@@ -72,11 +94,13 @@ class Recommend:
                 "debug: allowed on loopback without a forwarding header, or with the header x-recserve-token",
                 field="debug",
             )
+        request = to_domain(body, snapshot, call)
         # No await between here and the engine pinning its snapshot: the request is checked against the
         # configuration that answers it.
-        answer = await self._engine.recommend(to_domain(body, snapshot, call))
-        self._metrics.answered(answer)
-        return self._encoder.encode(answer)
+        with call.admission.place(body.priority or snapshot.scenes[body.scene].priority):
+            answer = await self._engine.recommend(request)
+            self._metrics.answered(answer)
+            return self._encoder.encode(answer)
 
 
 class Events:
@@ -96,10 +120,12 @@ class Events:
                 names = ("user_id", "item_id", "event", "request_id")
                 name = next(name for name, value in zip(names, ids, strict=True) if _too_long(value))
                 raise _long_id(f"events[{at}].{name}")
-        try:
-            await self._engine.record(events)
-        except StoreError as error:
-            raise unavailable("store-unavailable", "the store did not confirm the events; send them again") from error
+        with call.admission.place("interactive"):
+            try:
+                await self._engine.record(events)
+            except StoreError as error:
+                detail = "the store did not confirm the events; send them again"
+                raise unavailable("store-unavailable", detail) from error
         return msgspec.json.encode(EventsAnswer(len(events)))
 
 
@@ -133,7 +159,7 @@ def to_domain(body: RecommendRequest, snapshot: Snapshot, call: Call) -> Request
         debug=body.debug,
         why_not=body.why_not,
         arrived=call.arrived,
-        deadline=call.arrived + scene.budget,
+        deadline=call.arrived + call.headers.budget(scene.budget),
     )
 
 

@@ -8,17 +8,11 @@ import errno
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import uvicorn
-
 from app.asgi import App
-from app.protocol import Protocol
-
-# Longer than the 60 s that common proxies keep an idle connection, or they would reuse one that we just closed.
-KEEP_ALIVE = 75
-_BACKLOG = 2048
+from app.server import BACKLOG, Server, Stop, server_of
 
 logger = logging.getLogger("recserve.listeners")
 
@@ -50,7 +44,7 @@ def bind(host: str, port: int, *, setting: str = "PORT") -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind(address)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise ListenError(_why(error, host, port, setting)) from error
@@ -73,133 +67,124 @@ def url(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to `serve`, which has to stop several of them in order."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def serve(
     public: Sequence[Listener],
     operator: Sequence[Listener] = (),
     *,
     start: Callable[[], Awaitable[None]],
     on_drain: Callable[[], None],
-    on_reload: Callable[[], Awaitable[object]],
+    on_reload: Callable[[], Awaitable[object]] | None = None,
     ready: Callable[[], None],
-    stop: asyncio.Event | None = None,
+    stop: Stop | asyncio.Event | None = None,
+    early: bool = True,
     drain_delay: float = 0.0,
-    drain_seconds: int = 10,
+    drain_seconds: float = 10,
+    drained: Callable[[], Awaitable[None]] | None = None,
+    more_signals: Mapping[int, Callable[[], Awaitable[object]]] | None = None,
     signals: bool = True,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `stop`; then drain and return.
 
-    The sockets accept at once, while `start` loads (readyz says 503); then `ready` is called, to print the
-    address. An exception of `start` ends the servers and is raised. SIGHUP calls `on_reload`, once it is ready.
+    The sockets accept at once, while `start` loads (readyz says 503), the public ones without `early` when that is
+    done; then `ready` is called, to print the address. An exception of `start` ends the servers and is raised.
+    SIGHUP calls `on_reload`, once it is ready, and so do `more_signals` what they name.
     To drain: `on_drain` (readyz turns 503), `drain_delay` seconds for load balancers to notice, no new
-    connections, `drain_seconds` at most for requests in flight, and the operator's listeners last. A second
-    signal cuts the drain short.
+    connections, `drain_seconds` at most for requests in flight, then `drained`, and the operator's listeners last.
+    A second signal cuts the drain short. A stop with `linger` gives connections that time to be closed after their
+    next answer, which says so: closing an idle one may cross a request on its way.
     """
-    stop = stop or asyncio.Event()
-    servers = [_server(listener, drain_seconds) for listener in public]
-    operators = [_server(listener, drain_seconds) for listener in operator]
-    tasks = [
-        asyncio.create_task(server.serve(sockets=[listener.socket]), name=f"listen:{listener.name}")
-        for server, listener in zip((*servers, *operators), (*public, *operator), strict=True)
-    ]
+    stop = _as_stop(stop)
+    servers = [server_of(listener.app, drain_seconds) for listener in public]
+    operators = [server_of(listener.app, drain_seconds) for listener in operator]
+    tasks = {server: _serving(server, one) for server, one in zip(operators, operator, strict=True)}
+
+    def listen() -> None:
+        tasks.update((server, _serving(server, one)) for server, one in zip(servers, public, strict=True))
+
     started = asyncio.Event()
 
     async def begin() -> None:
         await start()
+        if not early:
+            listen()
         ready()
         started.set()
 
-    async def reload() -> None:
-        await started.wait()
-        await on_reload()
-
-    with _signals(stop, reload, [*servers, *operators]) if signals else contextlib.nullcontext():
+    if early:
+        listen()
+    handled = {**({} if on_reload is None else {int(signal.SIGHUP): on_reload}), **(more_signals or {})}
+    stop.servers += [*servers, *operators]
+    with _signals(stop, started, handled) if signals else contextlib.nullcontext():
         starting = asyncio.create_task(begin(), name="start")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
-            await asyncio.wait([starting, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([starting, stopping, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
             if starting.done() and not starting.exception():
-                await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([stopping, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
         finally:
             on_drain()
-            await _drain(servers, tasks[: len(servers)], drain_delay if stop.is_set() else 0.0)
-            await _drain(operators, tasks[len(servers) :], 0.0)
-            for task in (starting, stopping):
-                task.cancel()
-            results = await asyncio.gather(starting, *tasks, return_exceptions=True)
+            serving = [server for server in servers if server in tasks]
+            if stop.is_set():
+                await asyncio.sleep(drain_delay)
+                await asyncio.gather(*(server.retire(stop.linger) for server in serving))
+            await _drain(serving, tasks)
+            starting.cancel()
+            if drained is not None:
+                await drained()
+            await _drain(operators, tasks)
+            stopping.cancel()
+            results = await asyncio.gather(starting, *tasks.values(), return_exceptions=True)
     for result in results:
         if isinstance(result, Exception):
             raise result
 
 
-def _server(listener: Listener, drain_seconds: int) -> _Server:
-    config = uvicorn.Config(
-        listener.app,
-        http=Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # The peer's address must be the real one: the rule for debug output hangs on it.
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=drain_seconds,
-        backlog=_BACKLOG,
-    )
-    return _Server(config)
+def _as_stop(stop: Stop | asyncio.Event | None) -> Stop:
+    return stop if isinstance(stop, Stop) else Stop(stop)
 
 
-async def _drain(servers: Sequence[_Server], tasks: Sequence[asyncio.Task[None]], delay: float) -> None:
-    if delay and servers:
-        await asyncio.sleep(delay)
+def _serving(server: Server, listener: Listener) -> asyncio.Task[None]:
+    return asyncio.create_task(server.serve(sockets=[listener.socket]), name=f"listen:{listener.name}")
+
+
+async def _drain(servers: Sequence[Server], tasks: Mapping[Server, asyncio.Task[None]]) -> None:
     for server in servers:
         server.should_exit = True
-    if tasks:
-        await asyncio.wait(tasks)
+    if servers:
+        await asyncio.wait([tasks[server] for server in servers])
 
 
 @contextlib.contextmanager
 def _signals(
-    stop: asyncio.Event, on_reload: Callable[[], Awaitable[object]], servers: Sequence[_Server]
+    stop: Stop, started: asyncio.Event, handled: Mapping[int, Callable[[], Awaitable[object]]]
 ) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    reloads: set[asyncio.Task[None]] = set()
+    running: set[asyncio.Task[None]] = set()
 
-    def end() -> None:
-        if stop.is_set():
-            for server in servers:
-                server.force_exit = True
-        stop.set()
+    def begin(number: int) -> None:
+        task = loop.create_task(_handle(number, started, handled[number]), name=signal.Signals(number).name)
+        running.add(task)
+        task.add_done_callback(running.discard)
 
-    def reload() -> None:
-        task = loop.create_task(_reload(on_reload), name="reload")
-        reloads.add(task)
-        task.add_done_callback(reloads.discard)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    handlers = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: reload}
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
+    numbers = (signal.SIGTERM, signal.SIGINT, *handled)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers[:2]:
+        loop.add_signal_handler(number, stop.set)
+    for number in handled:
+        loop.add_signal_handler(number, begin, number)
     try:
         yield
     finally:
-        for number in handlers:
+        for number in numbers:
             loop.remove_signal_handler(number)
             signal.signal(number, before[number] or signal.SIG_DFL)
-        for task in reloads:
+        for task in running:
             task.cancel()
 
 
-async def _reload(on_reload: Callable[[], Awaitable[object]]) -> None:
+async def _handle(number: int, started: asyncio.Event, act: Callable[[], Awaitable[object]]) -> None:
+    await started.wait()
     try:
-        await on_reload()
-    except Exception:  # a failed reload must leave the service as it was, and be seen
-        logger.exception("reload failed; the configuration that served before still serves")
+        await act()
+    except Exception:  # what a signal asks for must leave the service as it was, and be seen
+        logger.exception("%s failed; what served before still serves", signal.Signals(number).name)

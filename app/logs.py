@@ -24,7 +24,11 @@ _STOP_SECONDS = 2.0
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record: ts, level, logger, message, the record's `fields`, and a traceback."""
+    """One JSON object a record: ts, level, logger, message, `fields`, the record's own ones, and a traceback."""
+
+    def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self._fields = dict(fields or {})
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -33,6 +37,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._fields,
         }
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
@@ -115,13 +120,22 @@ class _Writer(QueueListener):
 
 
 class LogPipeline:
-    """The process's logging. Use as a context manager: it restores the root logger and drains on exit."""
+    """The process's logging. Use as a context manager: it restores the root logger and drains on exit.
 
-    def __init__(self, stream: TextIO | None = None, level: int = logging.INFO, size: int = _QUEUE_SIZE) -> None:
+    `fields` stand on every line, such as the number of the worker that writes it.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        level: int = logging.INFO,
+        size: int = _QUEUE_SIZE,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
         self.handler = BoundedQueueHandler(size)
         self._level = level
         sink = logging.StreamHandler(stream or sys.stderr)
-        sink.setFormatter(JsonLines())
+        sink.setFormatter(JsonLines(fields))
         self._listener = _Writer(self.handler.queue, sink)
         self._throttle = Throttle()
         self._before: tuple[list[logging.Handler], int] = ([], logging.WARNING)

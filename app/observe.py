@@ -15,6 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from app.supervisor.messages import Family
+from app.supervisor.metrics import families_of
 from stages.types import Answer
 
 REQUEST_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
@@ -62,6 +64,7 @@ class Metrics(Collector):
         self._outcomes: dict[tuple[str, str], int] = {}
         self._degraded: Counter[tuple[str, str]] = Counter()
         self._short: Counter[tuple[str, str]] = Counter()
+        self._levels: dict[tuple[str, int], int] = {}
         self._gauges: list[tuple[str, str, Callable[[], float]]] = []
         self._counters: list[tuple[str, str, Callable[[], float]]] = []
         self._labelled: list[tuple[str, str, str, Callable[[], Mapping[str, float]]]] = []
@@ -90,7 +93,9 @@ class Metrics(Collector):
         self._outcomes[key] = self._outcomes.get(key, 0) + 1
 
     def answered(self, answer: Answer) -> None:
-        """Count what an answer gave up."""
+        """Count an answer, its level, and what it gave up."""
+        key = (answer.scene, answer.level)
+        self._levels[key] = self._levels.get(key, 0) + 1
         for pair in answer.degraded:
             self._degraded[pair] += 1
         if answer.short is not None:
@@ -116,6 +121,10 @@ class Metrics(Collector):
         """The Prometheus text format."""
         return generate_latest(self.registry)
 
+    def families(self) -> list[Family]:
+        """The figures as a message to another process."""
+        return families_of(self.registry.collect())
+
     def collect(self) -> Iterator[Metric]:
         """Build the metric families (called by the registry)."""
         requests = ((key, float(count)) for key, count in self._requests.items())
@@ -133,6 +142,8 @@ class Metrics(Collector):
         yield _counts("recserve_degraded", "Steps that answers name as degraded.", ("step", "reason"), degraded)
         short = self._short.items()
         yield _counts("recserve_short_answers", "Answers with fewer items than asked.", ("scene", "reason"), short)
+        levels = (((scene, str(level)), float(count)) for (scene, level), count in self._levels.items())
+        yield _counts("recserve_answers", "Answers by the ladder's level.", ("scene", "level"), levels)
         bugs = [((where,), count) for where, count in self.internal_errors.items()]
         yield _counts("recserve_internal_errors", "Bugs of the service itself. Alert on any.", ("where",), bugs)
         gone = [((), self.disconnects)]

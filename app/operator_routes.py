@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +11,9 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.requests import Request
 
-from app.observe import CONTENT_TYPE, Metrics
+from app.observe import CONTENT_TYPE
 from app.ports import Operator
-from app.problems import Problem
+from app.problems import Problem, unavailable
 from app.routes import bare_app, problem_response
 
 _MASK = "***"
@@ -22,34 +22,59 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY_SECRET = re.compile(r"(?i)([?&](?:password|token|secret|key)=)[^&\s]+")
 
 
-def operator_routes(operator: Operator, metrics: Metrics, *, version: str) -> FastAPI:
-    """`/metrics`, `/admin/status`, `/admin/config`, `POST /admin/reload`."""
+def operator_routes(operator: Operator, *, version: str) -> FastAPI:
+    """`/healthz`, `/readyz`, `/metrics`, `/admin/status`, `/admin/config`, `POST /admin/reload` and `/rollback`."""
     routes = bare_app("recserve operator", version)
+
+    @routes.get("/healthz")
+    async def healthz() -> Response:
+        return _json({"status": "ok", "workers": _workers(operator)})
+
+    @routes.get("/readyz")
+    async def readyz(request: Request) -> Response:
+        reasons = list(operator.waiting_for())
+        if reasons:
+            told = unavailable("not-ready", "; ".join(reasons), reasons=reasons, workers=_workers(operator))
+            return problem_response(told, request)
+        return _json({"status": "ready", "workers": _workers(operator)})
 
     @routes.get("/metrics")
     async def show_metrics() -> Response:
-        return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
+        return Response(await operator.metrics(), headers={"content-type": CONTENT_TYPE})
 
     @routes.get("/admin/status")
     async def status() -> Response:
-        return _json(redacted(operator.status()))
+        return _json(redacted(await operator.status()))
 
     @routes.get("/admin/config")
     async def config() -> Response:
-        return _json(redacted(operator.config()))
+        return _json(redacted(await operator.config()))
 
     @routes.post("/admin/reload")
     async def reload(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            # A page of another origin can make a browser post here.
-            return problem_response(Problem("cross-site", "post here from a terminal, or from this address"), request)
-        errors = list(await operator.reload())
-        if errors:
-            detail = "the configuration that served before still serves"
-            return problem_response(Problem("reload-refused", detail, errors=redacted(errors)), request)
-        return _json({"status": "reloaded"})
+        return await _changed(request, operator.reload, "reloaded")
+
+    @routes.post("/admin/rollback")
+    async def rollback(request: Request) -> Response:
+        return await _changed(request, operator.rollback, "rolled back")
 
     return routes
+
+
+async def _changed(request: Request, change: Callable[[], Awaitable[Sequence[str]]], done: str) -> Response:
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        # A page of another origin can make a browser post here.
+        return problem_response(Problem("cross-site", "post here from a terminal, or from this address"), request)
+    errors = list(await change())
+    if errors:
+        detail = "the configuration that served before still serves"
+        return problem_response(Problem("reload-refused", detail, errors=redacted(errors)), request)
+    return _json({"status": done})
+
+
+def _workers(operator: Operator) -> dict[str, int]:
+    ready, wanted = operator.workers()
+    return {"ready": ready, "wanted": wanted}
 
 
 def redacted(value: Any) -> Any:

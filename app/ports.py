@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from app.wire import Event
+from app.wire import Event, Priority
 from stages.types import Answer, Request, Scalar
 
 
@@ -27,6 +27,10 @@ class Scene(Protocol):
     @property
     def budget(self) -> float:
         """Seconds from arrival to answer."""
+
+    @property
+    def priority(self) -> Priority:
+        """The class of its requests that don't say one themselves."""
 
 
 class Snapshot(Protocol):
@@ -73,11 +77,23 @@ class Engine(Protocol):
 class Operator(Protocol):
     """What an operator may see and do."""
 
-    def status(self) -> Mapping[str, Any]:
-        """Configuration, release, last reload and its errors, queues, store."""
+    def workers(self) -> tuple[int, int]:
+        """How many workers serve, and how many there should be."""
 
-    def config(self) -> Mapping[str, Any]:
+    def waiting_for(self) -> Sequence[str]:
+        """Why no worker serves; empty when one does and no drain has begun."""
+
+    async def metrics(self) -> bytes:
+        """The figures of all processes in the Prometheus text format."""
+
+    async def status(self) -> Mapping[str, Any]:
+        """Configuration, release, workers, last reload and its errors, queues, store."""
+
+    async def config(self) -> Mapping[str, Any]:
         """The resolved configuration. Secrets are masked by the edge."""
 
     async def reload(self) -> Sequence[str]:
-        """Build the configuration on disk aside and swap it in. The errors; empty when it serves now."""
+        """Have the configuration on disk served. The errors; empty when it serves now."""
+
+    async def rollback(self) -> Sequence[str]:
+        """Have the configuration served that served before. The errors; empty when it serves now."""

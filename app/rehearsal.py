@@ -23,6 +23,7 @@ from stages.errors import StepFailed
 from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
 from stages.types import Request, Scalar
+from stages.usual import Usual
 
 WRONG = ("error", "invalid_output")
 EVENTS = 5
@@ -57,7 +58,7 @@ def rehearse(
     plans: Mapping[str, ScenePlan], pipeline: Pipeline, user: Rehearsed, experiments: Experiments
 ) -> list[str]:
     """What fails in any scene, as `scene: step (reason)`; its traceback is in the log. Blocking, no loop may run."""
-    rehearsing = replace(pipeline, user_reader=user, item_fetcher=_Absent(pipeline))
+    rehearsing = replace(pipeline, user_reader=user, item_fetcher=_Absent(pipeline), usual=Usual())
     known = user.users.ids.ids(np.zeros(1, np.int32)) if len(user.users.ids) else []
     found: dict[str, None] = {}
     for plan in plans.values():

@@ -10,6 +10,7 @@ from pathlib import Path
 from features.embedded import EmbeddedStore
 from features.errors import StoreError, StoreUnavailable
 from features.redis_tier import RedisTier
+from features.resilient import Resilient
 
 logger = logging.getLogger("recserve.store")
 
@@ -35,11 +36,15 @@ def connect(
     connect_timeout: float = 0.05,
     connections: int = 16,
     observe: Callable[[StoreError | None], None] = lambda _: None,
-) -> RedisTier:
-    """The store's client; no I/O yet. StoreUnavailable for a URL that can't be used."""
+) -> Resilient:
+    """The store's client, with its breaker and retries; no I/O yet. StoreUnavailable for a URL that can't be used.
+
+    `observe` sees what the server did, not what was kept from it.
+    """
     try:
-        return RedisTier(
+        tier = RedisTier(
             url, timeout=timeout, connect_timeout=connect_timeout, connections=connections, observe=observe
         )
     except ValueError as error:
         raise StoreUnavailable(f"The store's URL can't be used: {error}") from error
+    return Resilient(tier, fair=timeout / 2)

@@ -1,4 +1,4 @@
-"""Whether the store answers: for the log, `/admin/status` and two metrics. Degraded answers alone don't say why."""
+"""Whether the store answers: for the log, `/admin/status` and metrics. Degraded answers alone don't say why."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from app.observe import Metrics
-from features.commands import Commands
 from features.errors import CommandError, StoreError
+from features.resilient import Resilient
 
 PING_SECONDS = 5.0
 # At most one line of the log about the store's state in this time.
@@ -35,6 +35,7 @@ class StoreWatch:
     ) -> None:
         self.up: bool | None = None
         self.errors: Counter[str] = Counter()
+        self._metrics = metrics
         self._address = address(url)
         self._secrets = _secrets(url)
         self._tls = url.startswith(("rediss:", "valkeys:"))
@@ -69,21 +70,22 @@ class StoreWatch:
         if self.up is not True or error.reason != "timeout" or self._timeouts >= _TIMEOUTS:
             self._turn(up=False)
 
-    async def ping(self, commands: Commands) -> None:
-        """Ask once. Never raises a StoreError: the outcome is this object's state."""
+    async def ping(self, store: Resilient) -> None:
+        """Ask once, whatever the breaker says. Never raises a StoreError: the outcome is this object's state."""
         try:
-            [reply] = await commands.execute([("PING",)], timeout=1.0)
+            reply = await store.ping(timeout=1.0)
         except StoreError:
             return  # the client has told us
         if isinstance(reply, CommandError):
             self._refused = True
             logger.warning("store %s refuses PING, only requests show its state: %s", self._address, reply)
 
-    async def run(self, commands: Commands) -> None:
-        """Ping until cancelled or refused, so that the state is right without requests too."""
+    async def run(self, store: Resilient) -> None:
+        """Ping until cancelled or refused, so that the state is right without requests too. Shows the breaker."""
+        self._show(store)
         while not self._refused:
             await asyncio.sleep(PING_SECONDS)
-            await self.ping(commands)
+            await self.ping(store)
 
     def status(self) -> Mapping[str, Any]:
         """Address, state and the last error, without secrets; times in epoch seconds."""
@@ -94,6 +96,15 @@ class StoreWatch:
             "last_error": None if self._last is None else {"at": self._last[0], "message": self._last[1]},
             "errors": dict(self.errors),
         }
+
+    def _show(self, store: Resilient) -> None:
+        counter = self._metrics.counter
+        state = "0 closed: the store is asked; 1 half-open: one call tries it; 2 open: it is left alone."
+        self._metrics.gauge("store_breaker_state", state, lambda: float(store.state))
+        counter("store_breaker_opened", "Times that the store failed too often to be asked.", lambda: store.opened)
+        counter("store_calls", "Calls sent to the store, repeats not counted.", lambda: store.calls)
+        counter("store_retries", "Calls sent to the store a second time.", lambda: store.retries)
+        counter("store_shunned", "Calls not sent, the breaker being open.", lambda: store.shunned)
 
     def _turn(self, *, up: bool) -> None:
         now = self._clock()

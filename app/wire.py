@@ -5,7 +5,7 @@ A constraint's `description` is also what an error message says was expected, so
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,6 +17,8 @@ MAX_WHY_NOT = 50
 MAX_EVENTS = 1000
 # 1970 to 2100. Milliseconds in place of seconds fall outside.
 MAX_TS = 4_102_444_800
+MAX_DEADLINE_MS = 60_000
+DEADLINE_RULE = "milliseconds from arrival, an integer from 1 to 60000"
 
 # Characters are at most bytes, so this bound is necessary but not sufficient: bytes are counted in app/http.py.
 _ID = Meta(min_length=1, max_length=MAX_ID_BYTES, description="a string of 1 to 256 bytes")
@@ -29,6 +31,8 @@ Attribute = str | Int64 | float | bool
 Ids = Annotated[
     tuple[Id, ...], Meta(max_length=MAX_IDS, description="an array of at most 1000 strings of 1 to 256 bytes")
 ]
+DeadlineMs = Annotated[int, Meta(ge=1, le=MAX_DEADLINE_MS, description=DEADLINE_RULE)]
+Priority = Literal["interactive", "prefetch", "batch"]
 
 
 class RecommendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +61,10 @@ class RecommendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[Id, ...],
         Meta(max_length=MAX_WHY_NOT, description="an array of at most 50 strings of 1 to 256 bytes"),
     ] = ()
+    priority: Annotated[
+        Priority | None,
+        Meta(description='"interactive", "prefetch", "batch", or null for the scene\'s'),
+    ] = None
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

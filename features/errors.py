@@ -5,6 +5,7 @@
     StoreError                  anything that the store did or failed to do
     ├── StoreTimeout            no complete answer before the deadline
     ├── StoreUnavailable        no connection, or it broke, or the server refuses work
+    │   └── StoreShunned        not asked: it has just failed too often (features.breaker)
     └── CommandError            the server answered one command with an error
 
 Every exception of the client library is translated into one of these in
@@ -29,6 +30,12 @@ class StoreUnavailable(StoreError):
     """The store can't be reached, broke the connection, or is loading, full or read-only."""
 
     reason = "unavailable"
+
+
+class StoreShunned(StoreUnavailable):
+    """The store was not asked, because it has just failed too often; nothing was sent."""
+
+    reason = "breaker"
 
 
 class CommandError(StoreError):

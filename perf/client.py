@@ -1,22 +1,15 @@
-"""A thin HTTP client: one request after the other on one connection, or Poisson arrivals on many.
+"""A thin HTTP client: one request after the other on one connection (`app.load` is for arrivals on many).
 
 It costs some tens of microseconds a request, so that it doesn't become what is measured.
 """
 
 import json
-import selectors
 import socket
-import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from perf.data import user_id
 
-from perf.data import F64, user_id
-
-CONNECTIONS = 128
 TIMEOUT = 10.0
 
 
@@ -26,21 +19,12 @@ def recommend_body(scene: str, user: int, groups: int, size: int, **more: object
     return json.dumps({"scene": scene, "user_id": user_id(user), "size": size, "context": context, **more}).encode()
 
 
-def request_bytes(body: bytes, path: str = "/recommend", host: str = "127.0.0.1") -> bytes:
-    """A whole HTTP/1.1 POST of a JSON body."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
 class Connection:
     """One keep-alive connection with at most one request in flight."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, TIMEOUT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.intended = 0.0
         self._received = b""
         self._wanted = -1
         self._body_at = 0
@@ -89,78 +73,6 @@ def closed_loop(connection: Connection, requests: Sequence[bytes]) -> None:
         status, body = connection.ask(request)
         if status != 200:
             raise RuntimeError(f"status {status}: {body[:500]!r}")
-
-
-@dataclass(frozen=True)
-class Load:
-    """An open-loop run: latency in seconds of each 200 from when it should have been sent, f64[n].
-
-    ``refused`` counts the other answers; ``late`` is how far behind its schedule the generator itself
-    was, f64 seconds per request.
-    """
-
-    latency: F64
-    refused: int
-    late: F64
-
-
-def open_loop(address: tuple[str, int], requests: Sequence[bytes], per_second: float, seed: int = 0) -> Load:
-    """Send the requests at Poisson arrivals, whether or not earlier ones have been answered."""
-    rng = np.random.default_rng([seed, 5])
-    gaps = rng.exponential(1.0 / per_second, len(requests))
-    with selectors.DefaultSelector() as selector:
-        idle = deque(_connect(address, selector) for _ in range(8))
-        try:
-            return _drive(selector, idle, address, requests, np.cumsum(gaps) + time.perf_counter())
-        finally:
-            for key in list(selector.get_map().values()):
-                key.data.close()
-
-
-def _connect(address: tuple[str, int], selector: selectors.BaseSelector) -> Connection:
-    connection = Connection(address)
-    selector.register(connection.socket, selectors.EVENT_READ, connection)
-    return connection
-
-
-def _drive(
-    selector: selectors.BaseSelector,
-    idle: deque[Connection],
-    address: tuple[str, int],
-    requests: Sequence[bytes],
-    due: F64,
-) -> Load:
-    latency: list[float] = []
-    late: list[float] = []
-    refused, flying = 0, 0
-    waiting: Iterator[tuple[float, bytes]] = zip(due.tolist(), requests, strict=True)
-    following = next(waiting, None)
-    while following is not None or flying:
-        now = time.perf_counter()
-        while following is not None and following[0] <= now and flying < CONNECTIONS:
-            connection = idle.pop() if idle else _connect(address, selector)
-            connection.intended = following[0]
-            connection.send(following[1])
-            late.append(now - following[0])
-            flying += 1
-            following = next(waiting, None)
-            now = time.perf_counter()
-        pause = TIMEOUT if following is None or flying >= CONNECTIONS else max(following[0] - now, 0.0)
-        ready = selector.select(pause)
-        if not ready and pause == TIMEOUT:
-            raise RuntimeError(f"{flying} requests were not answered within {TIMEOUT:.0f} s")
-        for key, _ in ready:
-            connection = key.data
-            answer = connection.receive()
-            if answer is None:
-                continue
-            flying -= 1
-            idle.append(connection)
-            if answer[0] == 200:
-                latency.append(time.perf_counter() - connection.intended)
-            else:
-                refused += 1
-    return Load(np.array(latency), refused, np.array(late))
 
 
 def decoded(answer: tuple[int, bytes]) -> Any:

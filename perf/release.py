@@ -102,6 +102,7 @@ def _documents(data: Data, workload: Workload) -> dict[str, dict[str, Any]]:
             "version": 1,
             "store": {"url": "${REDIS_URL:-}"},
             "releases": "var/releases",
+            "workers": 1,
             "context": {"region": "str = all", "hour": "int", "app_version": "semver = 0.0.0"},
         },
         "features.yaml": {

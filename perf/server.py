@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import signal
@@ -23,14 +24,14 @@ _ADDRESS = re.compile(r"^\s*(page|operator)\s+http://([^:/]+):(\d+)", re.MULTILI
 
 @dataclass(frozen=True)
 class Server:
-    """A running service: its process, and where it listens."""
+    """A running service: its only worker, which does all that is measured, and where it listens."""
 
     pid: int
     public: tuple[str, int]
     operator: tuple[str, int]
 
     def cpu_ns(self) -> int:
-        """CPU time of the process so far, user and system, all its threads, ended ones included."""
+        """CPU time of the worker so far, user and system, all its threads, ended ones included."""
         clock = ctypes.c_int()
         wrong = ctypes.CDLL(None).clock_getcpuclockid(self.pid, ctypes.byref(clock))
         if wrong:
@@ -171,5 +172,13 @@ def _ready(process: "subprocess.Popen[str]", log: Path) -> Server:
         said += line
         found = {name: (host, int(port)) for name, host, port in _ADDRESS.findall(said)}
         if len(found) == 2:
-            return Server(process.pid, found["page"], found["operator"])
+            return Server(_worker(found["operator"]), found["page"], found["operator"])
     raise RuntimeError(f"recserve serve did not come up: {log.read_text()[-2000:]}")
+
+
+def _worker(operator: tuple[str, int]) -> int:
+    host, port = operator
+    with urllib.request.urlopen(f"http://{host}:{port}/admin/status", timeout=5) as answer:
+        [worker] = json.load(answer)["workers"]
+    pid: int = worker["pid"]
+    return pid

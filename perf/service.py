@@ -11,9 +11,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
-
-from perf.client import Connection, Load, closed_loop, open_loop, recommend_body, request_bytes
+from app.load.generator import run
+from app.load.plan import Phase, Plan, RequestClass
+from app.load.requests import request_bytes
+from app.load.summary import Summary
+from perf.client import TIMEOUT, Connection, closed_loop, recommend_body
 from perf.data import I32, traffic
 from perf.floor import Measured, whole
 from perf.parts import Floor
@@ -129,7 +131,7 @@ class Loaded:
 
     per_second: float
     others: float
-    load: Load
+    load: Summary
     metrics: Metrics
 
     def step(self, name: str) -> Histogram:
@@ -138,12 +140,12 @@ class Loaded:
 
     def figures(self) -> dict[str, Figure]:
         """Percentiles in ms; those of steps are interpolated in the service's own histograms."""
-        p50, p99 = np.percentile(self.load.latency * 1e3, (50, 99)).tolist()
+        latency = self.load.latency
         features, rank = (self.step(name).quantile(0.99) * 1e3 for name in ("features.user", "rank.model"))
         return {
             "load_per_second": Figure(self.per_second, "1/s"),
-            "load_p50": Figure(p50, "ms"),
-            "load_p99": Figure(p99, "ms"),
+            "load_p50": Figure(latency.p50 * 1e3, "ms"),
+            "load_p99": Figure(latency.p99 * 1e3, "ms"),
             "load_features_p99": Figure.of(features, FEATURES_MS, "ms"),
             "load_rank_p99": Figure.of(rank, RANK_MS[0], "ms"),
         }
@@ -152,13 +154,13 @@ class Loaded:
         """What people read of it."""
         figures = self.figures()
         load, ms = self.load, {name: figure.value for name, figure in figures.items()}
-        done, late = len(load.latency), float(np.percentile(load.late, 99)) * 1e3
         low, high = RANK_MS
         return "\n".join(
             (
                 f"Open loop at {self.per_second:.0f} requests/s, {LOAD_SHARE:.0%} of one core's capacity: "
-                f"{done} answers, {load.refused} refused.",
-                f"  generator      up to {late:.1f} ms late (p99); other processes took {self.others:.0%} of the core",
+                f"{load.served} answers, {load.sent - load.served} refused or failed.",
+                f"  generator      up to {load.late_p99 * 1e3:.1f} ms late (p99); "
+                f"other processes took {self.others:.0%} of the core",
                 f"  whole request  p50 {ms['load_p50']:.1f} ms, p99 {ms['load_p99']:.1f} ms from the intended time",
                 f"  feature stage  p99 {ms['load_features_p99']:.1f} ms (mission: {FEATURES_MS:.0f} ms), "
                 f"mean {self.step('features.user').mean * 1e3:.2f} ms",
@@ -172,10 +174,11 @@ def load(floor: Floor, server: Server, cpu_us: float, seconds: float = 20.0, see
     """Load the service to 60% of what one core can do at ``cpu_us`` microseconds a request."""
     per_second = LOAD_SHARE * 1e6 / cpu_us
     users = traffic(len(floor.data.user_vectors), max(int(per_second * seconds), 1), seed)
-    requests = requests_of(floor, users)
+    requests = RequestClass(SCENE, tuple(requests_of(floor, users)))
+    plan = Plan(server.public, (requests,), (Phase("load", per_second, seconds),), seed, timeout=TIMEOUT)
     with on_other_cores():
         before, began = server.metrics(), _others(server)
-        result = open_loop(server.public, requests, per_second, seed)
+        result = run(plan).summary()
         spent, wall = (after - start for after, start in zip(_others(server), began, strict=True))
         return Loaded(per_second, max(spent / wall, 0.0), result, server.metrics().since(before))
 

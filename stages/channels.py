@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import cast
 
+from stages.abandoned import Abandoned
 from stages.guard import check_hits, reason_of
 from stages.plan import Step
 from stages.roles import Recaller
 from stages.steps import Job, finish_recall, recall_in_place
 from stages.types import NO_HITS, Hits
 
-WAIT_SHARE = 0.5  # of what is left, for a channel that waits and has no cap: the steps after it need the rest
+WAIT_SHARE = 0.5  # of what is left, for the user and for a channel without a cap: the steps after it need the rest
 
 
-async def recall(steps: Sequence[Step], job: Job) -> list[Hits]:
+async def recall(steps: Sequence[Step], job: Job, abandoned: Abandoned) -> list[Hits]:
     """All channels. Those that wait start first, so that their I/O overlaps the in-memory ones."""
     chosen = [step for step in steps if step.applies(job.view)]
-    starts = [] if job.clock() >= job.deadline else [s for s in chosen if s.waits and not job.failed_read(s)]
+    starts = [s for s in chosen if s.waits and _may_start(s, job)]
     waiting = {s.name: asyncio.create_task(_timed(s, job)) for s in starts}
     found: dict[str, Hits] = {}
     try:
@@ -27,15 +28,18 @@ async def recall(steps: Sequence[Step], job: Job) -> list[Hits]:
             await asyncio.sleep(0)  # a task starts when the loop turns: its I/O leaves before the work in place
         for step in chosen:
             if step.name not in waiting:
-                late = job.clock() >= job.deadline
-                found[step.name] = (
-                    finish_recall(step, job, NO_HITS, "deadline", 0.0) if late else recall_in_place(step, job)
-                )
+                found[step.name] = recall_in_place(step, job)
         await _collect(chosen, waiting, job, found)
     finally:
         for task in waiting.values():
-            task.cancel()  # a late channel has no effect afterwards
+            abandoned.task(task)  # a late channel has no effect afterwards
     return [found.get(step.name, NO_HITS) for step in steps]
+
+
+def _may_start(step: Step, job: Job) -> bool:
+    """Whether a channel that waits may start: it has a time of its own, so what it usually takes doesn't count."""
+    late = job.over is not None or job.clock() >= job.deadline
+    return not late and step.name not in job.left_out and not job.failed_read(step)
 
 
 async def _collect(

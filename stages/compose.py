@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin
 
 from expression import Expression, compile_expression, parameters_of
@@ -51,6 +51,10 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
     if len(scene.recall) > MAX_CHANNELS:
         raise ReleaseError(f"{scene.name}: {len(scene.recall)} channels. Expected at most {MAX_CHANNELS}.")
     built = {step.name: _built(step, resources, values) for step in scene.steps}
+    small = scene.ladder.small
+    if small is not None and scene.rank is not None:
+        other = replace(small, name=f"{scene.rank.name}.small")
+        built[scene.rank.name] = replace(built[scene.rank.name], small=_built(other, resources, values))
     ordering = [step for step in (scene.pre_rank, scene.rank, *scene.re_rank) if step is not None]
     filters = tuple(built[step.name] for step in scene.filters)
     stored = tuple(f for f in filters if not _live(f.needs, resources))
@@ -72,7 +76,18 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
         fallback=fallback,
         group=scene.group,
         excludes=any(issubclass(step.component, Exclude) for step in scene.filters),
+        least=scene.ladder.least,
+        slow=_slow(scene, built),
+        priority=scene.priority,
     )
+
+
+def _slow(scene: SceneConfig, built: Mapping[str, Step]) -> frozenset[str]:
+    """The channels that the ladder leaves out: as configured, else those that wait, unless that is all of them."""
+    if scene.ladder.skip is not None:
+        return frozenset(scene.ladder.skip)
+    waiting = frozenset(step.name for step in scene.recall if built[step.name].waits)
+    return waiting if len(waiting) < len(scene.recall) else frozenset()
 
 
 def _live(needs: frozenset[str], resources: Resources) -> bool:

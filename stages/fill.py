@@ -59,7 +59,9 @@ def _fallback(plan: ScenePlan, batch: Candidates, job: Job, release: Release) ->
         group = max(plan.fallback.group("all"), 0)
     rows, _ = plan.fallback.slice(group)
     rows = rows[~np.isin(rows, np.concatenate([batch.rows, job.view.excluded, *job.refused]))]
-    memory = replace(job, failed=job.failed | plan.live, deadline=float("inf"), watch=None, records=[], refused=[])
+    memory = replace(
+        job, failed=job.failed | plan.live, deadline=float("inf"), over=None, watch=None, records=[], refused=[]
+    )
     memory.reasons = {**dict.fromkeys(plan.live, "not_fetched"), **job.reasons}
     n = len(rows)
     sources = Columns(job.view, release.resident, release.derived)

@@ -8,7 +8,8 @@ What each role may do when it fails (`on_fail`), its default first:
     rank      keep_order (previous order)         fail
     re_rank   keep_order (previous order)         fail
 
-Missing values are not failures. A failure is named in the answer by a reason of the closed list REASONS.
+Missing values are not failures. A failure is named in the answer by a reason of the closed list REASONS; so is a
+step that the ladder's level leaves out ("level"), which is answered like a failure but never fails the request.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
     "rank": ("keep_order", "fail"),
     "re_rank": ("keep_order", "fail"),
 }
+LEVEL = "level"
 REASONS = (
     "timeout",
     "deadline",
+    LEVEL,
+    "store_breaker",
     "store_timeout",
     "store_unavailable",
     "store_command",

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 
 from features.reader import UserColumns
-from stages.channels import recall
+from stages.abandoned import Abandoned
+from stages.channels import WAIT_SHARE, recall
 from stages.columns import Columns
 from stages.explain import trace_of
 from stages.fill import FALLBACK, fill
@@ -21,15 +23,20 @@ from stages.merge import merge
 from stages.plan import ScenePlan, Segment, Step
 from stages.release import ItemFetcher, Release, UserReader
 from stages.steps import Job, Watch, run_steps
-from stages.types import F32, NO_ROWS, Answer, Candidates, Request, Scalar, View
+from stages.types import F32, FULL, NO_ROWS, Answer, Candidates, Quality, Request, Scalar, View
+from stages.usual import Usual
 
-IN_PLACE_MS = 2.0  # models that usually take longer go to the pool (evidence: a hop costs about a tenth of that)
-FILL_RESERVE = 0.1  # share of the budget held back for fill and encoding
+IN_PLACE_MS = 2.0  # models that take longer go to the pool (evidence: a hop costs about a tenth of that)
+SLOW_SECONDS = 0.005  # and so does what was quick when it was measured and isn't any more
+FILL_RESERVE = 0.1  # share of a request's time held back for fill and encoding
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The engine of one snapshot. Every request is answered from this one release and configuration."""
+    """The engine of one snapshot. Every request is answered from this one release and configuration.
+
+    `threads` is how many jobs the pool runs at once. `usual` learns what this snapshot's steps take.
+    """
 
     config: str
     release: Release
@@ -37,14 +44,21 @@ class Pipeline:
     item_fetcher: ItemFetcher
     pool: Executor
     clock: Callable[[], float]
+    threads: int = 1
+    abandoned: Abandoned = field(default_factory=Abandoned)
+    usual: Usual = field(default_factory=Usual)
 
     async def recommend(
-        self, plan: ScenePlan, request: Request, params: Mapping[str, Scalar], buckets: dict[str, str]
+        self,
+        plan: ScenePlan,
+        request: Request,
+        params: Mapping[str, Scalar],
+        buckets: dict[str, str],
+        quality: Quality = FULL,
     ) -> tuple[Answer, Outcome]:
         """Answer a request of `plan`'s scene. StepFailed when a step with `on_fail: fail` failed."""
         outcome = Outcome()
-        deadline = request.deadline - FILL_RESERVE * plan.budget
-        job = await self._start(request, params, deadline, outcome)
+        job = await self._start(plan, request, params, quality, outcome)
         batch = await self._candidates(plan, job, outcome)
         if not plan.excludes:
             batch = batch.without(job.view.excluded)
@@ -57,14 +71,17 @@ class Pipeline:
 
     async def _start(
         self,
+        plan: ScenePlan,
         request: Request,
         params: Mapping[str, Scalar],
-        deadline: float,
+        quality: Quality,
         outcome: Outcome,
     ) -> Job:
         started = perf_counter()
-        read, reason = await self._user(request.user_id, deadline - self.clock())
-        failed = {name: store_reason(why) for name, why in read.failed.items()}
+        deadline = request.deadline - FILL_RESERVE * (request.deadline - request.arrived)
+        left = deadline - self.clock()
+        read, reason = await self._user(request.user_id, WAIT_SHARE * left)
+        failed = {name: store_reason(why) if left > 0 else "deadline" for name, why in read.failed.items()}
         reason = reason or next(iter(failed.values()), None)
         outcome.add(Record("features.user", perf_counter() - started, None, len(read.columns), reason))
         columns = {**read.columns, **{f"context.{name}": value for name, value in request.context.items()}}
@@ -73,7 +90,20 @@ class Pipeline:
         excluded = self.release.items.rows(request.exclude) if request.exclude else NO_ROWS
         view = View(request, params, columns, max(self.release.as_of, newest), excluded)
         watch = Watch() if request.debug else None
-        return Job(view, request.size, frozenset(failed), failed, deadline, self.clock, watch, len(self.release.items))
+        return Job(
+            view,
+            request.size,
+            frozenset(failed),
+            failed,
+            deadline,
+            self.clock,
+            watch,
+            len(self.release.items),
+            self.usual,
+            quality,
+            plan.left_out[quality.level],
+            plan.least,
+        )
 
     async def _user(self, user_id: str | None, timeout: float) -> tuple[UserColumns, str | None]:
         """The user's columns; a bug of ours on the way leaves none, and a reason."""
@@ -96,7 +126,7 @@ class Pipeline:
         for step in plan.recall:
             if not step.applies(job.view):
                 outcome.reads |= step.passed_over(job.view)
-        hits = await recall(plan.recall, job)
+        hits = await recall(plan.recall, job, self.abandoned)
         self._flush(job, outcome)
         started = perf_counter()
         batch = merge(hits, plan.channels, sources, limit=plan.limit, at_least=plan.at_least)
@@ -107,15 +137,34 @@ class Pipeline:
     async def _run(self, segment: Segment, batch: Candidates, job: Job, outcome: Outcome) -> Candidates:
         if segment.fetch:
             batch = await self._fetch(segment, batch, job, outcome)
-        if segment.cost_ms <= IN_PLACE_MS:
-            batch = run_steps(segment.steps, batch, job)
-        else:
-            asked = perf_counter()
-            loop = asyncio.get_running_loop()
-            batch, queued = await loop.run_in_executor(self.pool, _on_pool, segment.steps, batch, job, asked)
-            if job.records:
-                job.records[0][0].queued = queued
+        first = next((at for at, step in enumerate(segment.steps) if self._is_slow(step)), len(segment.steps))
+        batch = run_steps(segment.steps[:first], batch, job)
+        if first < len(segment.steps):
+            batch = await self._pooled(segment.steps[first:], batch, job)
         self._flush(job, outcome)
+        return batch
+
+    def _is_slow(self, step: Step) -> bool:
+        return step.cost_ms > IN_PLACE_MS or self.usual.of(step) > SLOW_SECONDS
+
+    async def _pooled(self, steps: Sequence[Step], batch: Candidates, job: Job) -> Candidates:
+        """Run steps on the pool, until the deadline: then they are given up, and answered by their policies."""
+        if self.abandoned.jobs >= self.threads:
+            return run_steps(steps, batch, replace(job, over="timeout"))  # nothing would ever start
+        apart = job.apart()
+        future = self.pool.submit(_on_pool, steps, batch, apart, perf_counter())
+        waiting = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait((waiting,), timeout=max(job.deadline - self.clock(), 0.0))
+        finally:
+            self.abandoned.job(future)
+        if not waiting.done():
+            waiting.add_done_callback(partial(_learn, self.usual, apart))
+            return run_steps(steps, batch, replace(job, over="timeout"))
+        batch, queued = waiting.result()
+        if apart.records:
+            apart.records[0][0].queued = queued
+        job.join(apart)
         return batch
 
     async def _fetch(self, segment: Segment, batch: Candidates, job: Job, outcome: Outcome) -> Candidates:
@@ -134,10 +183,11 @@ class Pipeline:
         outcome.add(Record(name, perf_counter() - started, len(batch), len(batch), reason))
         return batch.with_columns(columns)
 
-    @staticmethod
-    def _flush(job: Job, outcome: Outcome) -> None:
+    def _flush(self, job: Job, outcome: Outcome) -> None:
         for record, reads in job.records:
             outcome.add(record, reads)
+            if record.reason is None:
+                self.usual.saw(record.name, record.seconds)
         job.records.clear()
 
     def _answer(
@@ -170,6 +220,7 @@ class Pipeline:
             buckets=buckets,
             degraded=outcome.degraded,
             short=short,
+            level=job.quality.level,
             trace=trace_of(plan, self.release.items, job, batch, outcome) if job.watch is not None else None,
         )
 
@@ -177,6 +228,16 @@ class Pipeline:
 def _on_pool(steps: Sequence[Step], batch: Candidates, job: Job, asked: float) -> tuple[Candidates, float]:
     queued = perf_counter() - asked
     return run_steps(steps, batch, job), queued
+
+
+def _learn(usual: Usual, job: Job, ended: asyncio.Future[tuple[Candidates, float]]) -> None:
+    """Take what steps took that nobody waited for: from then on they are known to be slow."""
+    if ended.cancelled():
+        return
+    ended.exception()  # seen; its step was answered long ago
+    for record, _ in job.records:
+        if record.reason is None:
+            usual.saw(record.name, record.seconds)
 
 
 def _plain(column: Any) -> list[Any] | F32:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from expression import Expression
 from stages.roles import Component, Recaller, Table
+from stages.scene import Priority
 from stages.types import Scalar, View
 
 
@@ -37,6 +38,7 @@ class Step:
     `reads` names the experiment parameters it depends on; `variants` has an entry for every combination of
     their values that the configuration names: a request picks one, it never builds one. `behind`: the stored
     columns behind the derived ones it reads, so that a lost one is known to concern this step.
+    `small`: what runs in its place at level 3 of the ladder.
     """
 
     role: str
@@ -47,6 +49,7 @@ class Step:
     on_fail: str = "fail"
     at_least: int = 0
     behind: frozenset[str] = frozenset()
+    small: Step | None = None
 
     def pick(self, params: Mapping[str, Scalar]) -> Variant:
         """The variant for a request's parameters."""
@@ -68,7 +71,8 @@ class Step:
     @cached_property
     def needs(self) -> frozenset[str]:
         """Columns that any variant reads, and the stored ones behind derived ones."""
-        return self.behind.union(*(v.needs for v in self.variants.values()))
+        small = frozenset() if self.small is None else self.small.needs
+        return self.behind.union(small, *(v.needs for v in self.variants.values()))
 
     @cached_property
     def waits(self) -> bool:
@@ -84,15 +88,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Steps that run back to back as one job, after one fetch of the live item columns in `fetch` by view."""
+    """Steps that run back to back, after one fetch of the live item columns in `fetch` by view."""
 
     steps: tuple[Step, ...]
     fetch: Mapping[str, tuple[str, ...]]
-
-    @property
-    def cost_ms(self) -> float:
-        """Measured time of its models: decides whether it runs in place or on the pool."""
-        return sum(step.cost_ms for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,9 @@ class ScenePlan:
     """A scene ready to run. `returned` are full column names.
 
     `fallback` is the list that fills answers, `group` the column that names its group. `excludes`: whether a filter
-    of the scene applies the request's `exclude`; the pipeline does where none does.
+    of the scene applies the request's `exclude`; the pipeline does where none does. `least` candidates are ranked
+    at any level below 4; `slow` names the channels that are left out from level 2 on. `priority` is the class of
+    requests that don't say one.
     """
 
     name: str
@@ -113,6 +114,9 @@ class ScenePlan:
     fallback: Table | None
     group: str | None
     excludes: bool = True
+    least: int = 0
+    slow: frozenset[str] = frozenset()
+    priority: Priority = "interactive"
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -128,6 +132,13 @@ class ScenePlan:
     def at_least(self) -> Mapping[str, int]:
         """The channels whose best candidates survive the merge's limit."""
         return {name: s.at_least for name, s in zip(self.channels, self.recall, strict=True) if s.at_least}
+
+    @cached_property
+    def left_out(self) -> tuple[frozenset[str], ...]:
+        """Names of the steps that each level of the ladder leaves out, by level."""
+        rank = frozenset(step.name for step in self.steps if step.role == "rank")
+        everything = frozenset(step.name for step in self.steps if step.role != "filter")
+        return (frozenset(), frozenset(), self.slow, self.slow, self.slow | rank, everything)
 
     @cached_property
     def live(self) -> frozenset[str]:

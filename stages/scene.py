@@ -9,6 +9,7 @@ from typing import Any, Literal
 from stages.roles import Component
 
 Role = Literal["recall", "filter", "pre_rank", "rank", "re_rank"]
+Priority = Literal["interactive", "prefetch", "batch"]
 OnFail = Literal["skip", "keep_order", "default", "open", "closed", "fail"]
 
 
@@ -47,11 +48,25 @@ class StepConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LadderConfig:
+    """What a scene gives up under load, step by step.
+
+    `least`: the fewest candidates that are ranked; `skip`: names of the channels that are left out (None: those that
+    wait for something); `small`: the rank step with a smaller model (None: there is none).
+    """
+
+    least: int = 100
+    skip: tuple[str, ...] | None = None
+    small: StepConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SceneConfig:
     """A scene. `budget` in seconds; `limit`: most candidates after the merge.
 
     `returned`: short names of item columns in the answer.
     `group`: the column that picks the fallback table's group (None: the table's first group or `all`).
+    `priority`: the class of its requests that don't say one themselves.
     """
 
     name: str
@@ -65,6 +80,8 @@ class SceneConfig:
     returned: tuple[str, ...] = ()
     fallback: str | None = None
     group: str | None = None
+    ladder: LadderConfig = LadderConfig()
+    priority: Priority = "interactive"
     path: tuple[str | int, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ their records back to the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ import numpy as np
 from stages.arrays import best
 from stages.errors import StepFailed
 from stages.guard import (
+    LEVEL,
     Record,
     check_hits,
     check_mask,
@@ -25,7 +26,11 @@ from stages.guard import (
 )
 from stages.plan import Step, Variant
 from stages.roles import Filter, Recaller, Reranker, Scorer
-from stages.types import NO_HITS, Candidates, Hits, Mask, Rows, View
+from stages.types import FULL, NO_HITS, Candidates, Hits, Mask, Quality, Rows, View
+from stages.usual import Usual
+
+SMALLER_MODEL = 3  # the ladder's level at which a scene's small model runs
+_NEVER = float("inf")
 
 
 @dataclass(slots=True)
@@ -42,7 +47,9 @@ class Job:
     """One request's synchronous work: which variants run, on what, until when.
 
     `refused` holds the rows that filters under `open` have dropped: where such a filter can't judge, it lets all
-    pass, and the fill must not bring back what it has judged before.
+    pass, and the fill must not bring back what it has judged before. `quality` is what the load allows; the steps in
+    `left_out` don't run at its level, and at least `least` candidates are ranked. `over`: why no step may start any
+    more.
     """
 
     view: View
@@ -53,6 +60,11 @@ class Job:
     clock: Callable[[], float]
     watch: Watch | None
     items: int
+    usual: Usual = field(default_factory=Usual)
+    quality: Quality = FULL
+    left_out: frozenset[str] = frozenset()
+    least: int = 0
+    over: str | None = None
     records: list[tuple[Record, Collection[str]]] = field(default_factory=list)
     refused: list[Rows] = field(default_factory=list)
 
@@ -61,11 +73,38 @@ class Job:
         lost = step.needs & self.failed if self.failed else None
         return self.reasons[min(lost)] if lost else None
 
+    def refuses(self, step: Step) -> str | None:
+        """Why the step may not start: left out, no time left, or less than it usually takes; None when it may."""
+        if step.name in self.left_out:
+            return LEVEL
+        if self.over is not None:
+            return self.over
+        if self.deadline == _NEVER:
+            return None
+        left = self.deadline - self.clock()
+        if left <= 0:
+            return "deadline"
+        if step.cap is not None and step.cap < left:
+            return None if self.usual.fits(step, step.cap) else "timeout"
+        return None if self.usual.fits(step, left) else "deadline"
+
+    def apart(self) -> Job:
+        """The same for another thread: what it writes is its own until it is handed back with `join`."""
+        return replace(self, records=[], refused=[], watch=None if self.watch is None else Watch())
+
+    def join(self, other: Job) -> None:
+        """Take what `other`, made by `apart`, has written."""
+        self.records += other.records
+        self.refused += other.refused
+        if self.watch is not None and other.watch is not None:
+            self.watch.seen += other.watch.seen
+            self.watch.masks |= other.watch.masks
+
 
 def recall_in_place(step: Step, job: Job) -> Hits:
     """Run a channel that does no I/O; record it."""
     started = perf_counter()
-    hits, reason = NO_HITS, job.failed_read(step)
+    hits, reason = NO_HITS, job.refuses(step) or job.failed_read(step)
     if reason is None:
         try:
             hits = check_hits(cast(Recaller, step.pick(job.view.params).component).recall(job.view), job.items)
@@ -80,11 +119,15 @@ def finish_recall(step: Step, job: Job, hits: Hits, reason: str | None, seconds:
     if reason is None and not len(hits.rows):
         record.missing = min((name for name in step.needs if _absent(name, job.view)), default=None)
     job.records.append((record, step.reads))
-    if reason is not None and step.on_fail == "fail":
-        raise StepFailed(step.name, reason)
+    _fail_if_told(step, reason)
     if job.watch is not None:
         job.watch.hits[step.name] = (hits, getattr(step.pick(job.view.params).component, "k", None))
     return hits
+
+
+def _fail_if_told(step: Step, reason: str | None) -> None:
+    if reason is not None and reason != LEVEL and step.on_fail == "fail":
+        raise StepFailed(step.name, reason)
 
 
 def _absent(name: str, view: View) -> bool:
@@ -132,36 +175,32 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
 
 
 def _mask(step: Step, batch: Candidates, job: Job) -> tuple[Mask, str | None]:
-    reason = job.failed_read(step) or _late(job)
+    reason = job.failed_read(step) or job.refuses(step)
     if reason is None:
         try:
             component = cast(Filter, step.pick(job.view.params).component)
             return check_mask(component.keep(job.view, batch), len(batch)), None
         except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
             reason = reason_of(step.name, error)
-    if step.on_fail == "fail":
-        raise StepFailed(step.name, reason)
+    _fail_if_told(step, reason)
     return np.full(len(batch), step.on_fail == "open"), reason
-
-
-def _late(job: Job) -> str | None:
-    return "deadline" if job.clock() >= job.deadline else None
 
 
 def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
     started = perf_counter()
+    if step.role == "rank" and job.quality.level:
+        step, batch = _cheaper(step, batch, job)
     variant = step.pick(job.view.params)
     scored, out, reason = batch, batch, None
     ran = len(batch) > 0 and step.applies(job.view)
     if ran:
-        reason = _late(job)
+        reason = job.refuses(step)
         if reason is None:
             try:
                 scored, out = _ordered(variant, batch, job)
             except Exception as error:  # noqa: BLE001 - a component may raise anything: the policy table answers for it
                 reason = reason_of(step.name, error)
-        if reason is not None and step.on_fail == "fail":
-            raise StepFailed(step.name, reason)
+        _fail_if_told(step, reason)
     if variant.keep is not None and len(out) > variant.keep:
         out = out.take(np.arange(variant.keep))
         ran = True  # what it keeps may be the parameter, so this counts as reading it
@@ -170,6 +209,16 @@ def _run_ordering(step: Step, batch: Candidates, job: Job) -> Candidates:
     if job.watch is not None:
         job.watch.seen.append((step.name, scored, out))
     return out
+
+
+def _cheaper(step: Step, batch: Candidates, job: Job) -> tuple[Step, Candidates]:
+    """The ranker that the level allows, and how many of the best candidates it gets."""
+    least = max(job.least, job.size)
+    if len(batch) > least:
+        batch = batch.take(np.arange(least + round(job.quality.share * (len(batch) - least))))
+    if job.quality.level == SMALLER_MODEL and step.small is not None:
+        return step.small, batch
+    return step, batch
 
 
 def _ordered(variant: Variant, batch: Candidates, job: Job) -> tuple[Candidates, Candidates]:

@@ -43,6 +43,22 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Quality:
+    """How much a request may cost, as the load allows: the ladder's level, and a share between 0 and 1.
+
+    Levels, each with what those before it give up: 0 everything; 1 fewer candidates are ranked (`share` 1: as
+    configured, 0: the scene's fewest); 2 the scene's slow channels are skipped; 3 the smaller model; 4 the
+    pre-ranker's order; 5 the fallback list alone.
+    """
+
+    level: int = 0
+    share: float = 1.0
+
+
+FULL = Quality()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """One answer, still columnar: the edge turns it into JSON.
 

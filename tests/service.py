@@ -18,11 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from features.commands import Command, Reply
 from features.redis_tier import RedisTier
 
 T = TypeVar("T")
 START_SECONDS, STOP_SECONDS = 60.0, 30.0
+IDLE_SECONDS = 60.0
+"""As proxies do: shorter than the service keeps an idle connection."""
 _READY = re.compile(r"page +http://127\.0\.0\.1:(\d+)/\n(?:.*\n)*? +operator +http://127\.0\.0\.1:(\d+)/")
 _POLL = 0.01
 
@@ -84,13 +88,14 @@ class Place:
 
 @dataclass
 class Service:
-    """A running service. `port` and `operator` are its listeners; `output` has what it printed."""
+    """A running service. `process` is its supervisor, `port` and `operator` its listeners; `output` what it printed."""
 
     process: subprocess.Popen[bytes]
     output: Path
     port: int = 0
     operator: int = 0
     _connections: dict[int, http.client.HTTPConnection] = field(default_factory=dict)
+    _used: dict[int, float] = field(default_factory=dict)
 
     def text(self) -> str:
         """All output so far."""
@@ -102,6 +107,9 @@ class Service:
         """Status, headers and body of one request on a kept connection."""
         port = self.operator if operator else self.port
         connection = self._connections.setdefault(port, http.client.HTTPConnection("127.0.0.1", port, timeout=20))
+        if time.monotonic() - self._used.get(port, 0.0) > IDLE_SECONDS:
+            connection.close()
+        self._used[port] = time.monotonic()
         sent = None if body is None else json.dumps(body).encode()
         try:
             connection.request(method, path, sent, {} if body is None else {"content-type": "application/json"})
@@ -135,6 +143,14 @@ class Service:
         status, _, content = self.request("POST", "/admin/reload", operator=True)
         return [] if status == 200 else list(json.loads(content)["errors"])
 
+    def figure(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels; 0 without any."""
+        status, _, content = self.request("GET", "/metrics", operator=True)
+        assert status == 200, content
+        families = text_string_to_metric_families(content.decode())
+        samples = (sample for family in families for sample in family.samples)
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
     def another(self) -> Service:
         """The same service over connections of its own: for another thread. Close it."""
         return Service(self.process, self.output, self.port, self.operator)
@@ -158,6 +174,11 @@ class Service:
         """The private store's URL."""
         words = Path(f"/proc/{self.watchdog}/cmdline").read_bytes().decode().split("\0")
         return f"unix://{words[words.index('--unixsocket') + 1]}"
+
+    @property
+    def workers(self) -> list[int]:
+        """Worker processes that run, those that load or drain too."""
+        return [pid for pid in children(self.process.pid) if b"app.worker" in _command(pid)]
 
     @property
     def watchdog(self) -> int:

@@ -30,7 +30,7 @@ from bootstrap.read import read_inputs
 from bootstrap.recipe import Recipe
 from features.errors import StoreError
 from features.manifest import ManifestError, activate
-from features.redis_tier import RedisTier
+from features.resilient import Resilient
 
 IMPORT_TIMEOUT = 10.0
 LARGEST_SEED = 2**31 - 1  # LightGBM's is an int32
@@ -160,5 +160,5 @@ def _import(args: argparse.Namespace, built: Built, url: str) -> int:
         return asyncio.run(write())
 
 
-def _commands(url: str) -> RedisTier:
+def _commands(url: str) -> Resilient:
     return connect(url, timeout=IMPORT_TIMEOUT, connect_timeout=IMPORT_TIMEOUT)

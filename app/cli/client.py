@@ -18,6 +18,7 @@ from app.problems import MEDIA_TYPE
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TOKEN = "RECSERVE_TOKEN"
+KEY = "RECSERVE_KEY"
 _SECONDS = 10.0
 
 
@@ -57,12 +58,15 @@ def add_client(parser: argparse.ArgumentParser, *, size: int = 20) -> None:
 def recommend(url: str, body: Mapping[str, Any], *, seconds: float = _SECONDS) -> Reply:
     """POST `body` to `/recommend`. Raises Unreachable or Refused.
 
-    The environment's RECSERVE_TOKEN, which debug output from another machine needs, goes along when it is set.
+    The environment's RECSERVE_TOKEN, which debug output from another machine needs, and RECSERVE_KEY, which a service
+    with clients wants, go along when they are set.
     """
     place = _place(url)
     headers = {"content-type": "application/json", "accept": "application/json"}
     if token := os.environ.get(TOKEN):
         headers["x-recserve-token"] = token
+    if key := os.environ.get(KEY):
+        headers["x-recserve-key"] = key
     started = time.perf_counter()
     try:
         connection = _connection(place, seconds)

@@ -1,41 +1,23 @@
-"""`recserve serve`: one process, two listeners, a private store when none is configured."""
+"""`recserve serve`: the sockets, a private store when none is configured, and the supervisor over them."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import os
-import shlex
 import signal
 import socket
-from collections.abc import Mapping
-from pathlib import Path
 
-from abtest import ExposureLog
-from app.admission import Admission
-from app.asgi import Shell
-from app.build import Surroundings
-from app.cli.common import Subparsers, add_places, clock, moment, new_verb, refuse
-from app.config.model import Config
+from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
 from app.config.problems import ConfigError
-from app.http import Events, Recommend
-from app.listeners import Listener, ListenError, bind, serve, url
-from app.logs import AccessLog, LogPipeline
+from app.listeners import ListenError, bind
+from app.logs import LogPipeline
 from app.loop import leave, run_loop
-from app.observe import Metrics
-from app.operator_routes import operator_routes
-from app.routes import Readiness, public_routes
-from app.service import Service, Source
-from app.store import connect, store_url
-from app.store_watch import StoreWatch
+from app.store import store_url
+from app.supervisor.messages import Spec
+from app.supervisor.run import supervise
+from app.supervisor.seat import StartRefused
+from app.supervisor.settings import read_settings
 from features.errors import StoreError
-from recserve import __version__
-from stages.errors import ReleaseError
-from stages.runtime.pool import compute_pool
-
-IN_FLIGHT = 64
-EXPOSURES = 65_536
 
 EXAMPLES = """  recserve serve
   PORT=9000 recserve serve --config configs --var var
@@ -55,22 +37,23 @@ def add(verbs: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
-    # Its default is to end the process. A handler, not SIG_IGN, which the private store would inherit.
-    signal.signal(signal.SIGHUP, lambda *_: None)
-    source = Source(args.config, os.environ, args.var)
+    # The default of both is to end the process. Handlers, not SIG_IGN, which the private store would inherit.
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda *_: None)
     if args.var.exists() and not args.var.is_dir():
         return refuse(f"--var {args.var}: a file. Expected a folder, or a name for one to be made")
     try:
-        config = source.load()
-        sockets = _bind(args)
+        settings = read_settings(args.config, os.environ)
+        public, operator = _bind(args)
     except (ConfigError, ListenError) as error:
         return refuse(error)
     status, clean = 0, True
     with LogPipeline() as logs:
         try:
-            with store_url(config.service.store_url, args.var) as address:
-                clean = _serve(args, source, config, address, sockets, logs)
-        except (ConfigError, ReleaseError, StoreError, OSError) as error:
+            with store_url(settings.store_url, args.var) as store:
+                spec = Spec(0, str(args.config), str(args.var), store, now=args.now)
+                clean = run_loop(supervise(settings, spec, public, operator, logs))
+        except (StartRefused, StoreError, OSError) as error:
             status = refuse(error)
     return leave(status, clean=clean)
 
@@ -98,80 +81,3 @@ def _port(given: int | None, variable: str, default: int) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise ListenError(f"{variable}={text}: not a port. Expected a number from 0 to 65535")
     return int(text)
-
-
-def _serve(
-    args: argparse.Namespace,
-    source: Source,
-    config: Config,
-    address: str,
-    sockets: tuple[socket.socket, socket.socket],
-    logs: LogPipeline,
-) -> bool:
-    """Serve; whether everything has ended."""
-    settings = config.service
-    metrics = Metrics()
-    metrics.counter("log_records_dropped", "Log records lost to a full queue.", lambda: float(logs.dropped))
-    exposures = ExposureLog(Path(args.var) / "exposures.jsonl", EXPOSURES, clock(None))
-    watch = StoreWatch(address, metrics)
-    pool = compute_pool()
-
-    async def main() -> None:
-        commands = connect(
-            address, timeout=settings.store_timeout, connections=settings.store_connections, observe=watch.seen
-        )
-        around = Surroundings(commands, pool, clock(args.now))
-        service = Service(source, around, metrics, exposures, watch.status)
-        readiness = Readiness(service)
-        recommend = Recommend(service, metrics, settings.token or "")
-        public = Shell(
-            public_routes(service, readiness, version=__version__, example_users=service.example_users),
-            metrics=metrics,
-            fast={"/recommend": recommend, "/events": Events(service)},
-            admission=Admission(IN_FLIGHT),
-            access=AccessLog(every=100),
-        )
-        operator = Shell(operator_routes(service, metrics, version=__version__), metrics=metrics)
-        exposures.start()
-
-        async def start() -> None:
-            await watch.ping(commands)
-            await service.start()
-
-        watching = asyncio.create_task(watch.run(commands), name="store watch")
-        try:
-            await serve(
-                [Listener("public", public, sockets[0])],
-                [Listener("operator", operator, sockets[1])],
-                start=start,
-                on_drain=lambda: setattr(readiness, "draining", True),
-                on_reload=service.reload,
-                ready=lambda: print(_welcome(service, sockets), end="", flush=True),
-            )
-        finally:
-            watching.cancel()
-            await commands.close()
-
-    try:
-        return run_loop(main())
-    finally:
-        exposures.close()
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _welcome(service: Service, sockets: tuple[socket.socket, socket.socket]) -> str:
-    """Where it listens, and a request that works. Ends its line itself: logs are written by another thread."""
-    address, users = url(sockets[0]), service.example_users()
-    body = shlex.quote(json.dumps(_example(service, users[0] if users else None), ensure_ascii=False))
-    return (
-        f"recserve {__version__}: release {service.snapshot.release}, configuration {service.snapshot.config_id}\n"
-        f"  page      {address}/\n"
-        f"  docs      {address}/docs\n"
-        f"  operator  {url(sockets[1])}/metrics\n"
-        f"  try       curl -s {address}/recommend -H 'content-type: application/json' -d {body}\n"
-    )
-
-
-def _example(service: Service, user: str | None) -> Mapping[str, object]:
-    scene = next(iter(sorted(service.snapshot.scenes, key=lambda name: name != "home")), "home")
-    return {"scene": scene, "user_id": user, "size": 5}

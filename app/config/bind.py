@@ -14,14 +14,18 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from app.config.findings import Findings
+from app.config.hidden import is_secret, kind_of
 from app.config.problems import Path, choices, suggestion
-from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size
+from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size, size_text
 from app.config.yaml_nodes import INVALID
-from stages.registry import Duration, Range, Ref
+from stages.registry import Duration, Range, Ref, core_of
 from stages.roles import ColumnName
 
 QUANTITIES: Mapping[type, Callable[[object], Any]] = types.MappingProxyType(
     {Duration: lambda value: Duration(seconds(value)), Bytes: size}
+)
+WRITTEN: Mapping[type, tuple[str, Callable[[Any], str]]] = types.MappingProxyType(
+    {Duration: ("a duration", duration_text), Bytes: ("a size", size_text)}
 )
 
 
@@ -87,9 +91,8 @@ def described(tp: Any) -> str:
         bounds = next((extra for extra in args[1:] if isinstance(extra, Range)), None)
         if bounds is None:
             return described(args[0])
-        if args[0] is Duration:
-            return f"a duration from {duration_text(bounds.low)} to {duration_text(bounds.high)}"
-        return f"{described(args[0])} from {bounds.low:g} to {bounds.high:g}"
+        what, written = WRITTEN.get(core_of(args[0])[0], (described(args[0]), "{:g}".format))
+        return f"{what} from {written(bounds.low)} to {written(bounds.high)}"
     if origin is Literal:
         return choices(map(str, args))
     if origin in (Union, types.UnionType):
@@ -105,6 +108,10 @@ def described(tp: Any) -> str:
     if tp in simple:
         return simple[tp]
     return "a mapping" if origin is not None or dataclasses.is_dataclass(tp) else "text"
+
+
+def _shown_at(path: Path, value: object) -> str:
+    return kind_of(value) if is_secret(path) else shown(value)
 
 
 def _instead(key: Key) -> Any:
@@ -172,7 +179,7 @@ class Binder:
     def wrong(self, value: Any, path: Path, expected: str) -> Any:
         """Report a value of the wrong kind (silently skipping refused ones) and answer INVALID."""
         if value is not INVALID:
-            self.findings.add(path, f"Got {shown(value)}. Expected {expected}.")
+            self.findings.add(path, f"Got {_shown_at(path, value)}. Expected {expected}.")
         return INVALID
 
     def _scalar(self, value: Any, path: Path, tp: Any) -> Any:
@@ -191,15 +198,15 @@ class Binder:
         bounds = next((extra for extra in get_args(tp)[1:] if isinstance(extra, Range)), None)
         if value is INVALID or bounds is None or value is None or bounds.low <= value <= bounds.high:
             return value
-        got = duration_text(value) if isinstance(value, Duration) else f"{value:g}"
-        self.findings.add(path, f"{got} is out of range. Expected {described(tp)}.")
+        _, written = WRITTEN.get(type(value), ("", "{:g}".format))
+        self.findings.add(path, f"{written(value)} is out of range. Expected {described(tp)}.")
         return INVALID
 
     def _quantity(self, value: Any, path: Path, read: Callable[[object], Any]) -> Any:
         try:
             return read(value)
         except QuantityError as error:
-            self.findings.add(path, f"Got {shown(value)}. {error}")
+            self.findings.add(path, f"Got {_shown_at(path, value)}. {error}")
             return INVALID
 
     def _literal(self, value: Any, path: Path, args: tuple[Any, ...]) -> Any:

@@ -87,13 +87,16 @@ class FeaturesReader:
             self._add(
                 (*path, "cache"), "Only live views of the user have a cache. Remove it: release views are resident."
             )
+        if shape.max_age is not None and shape.release is None:
+            self._add((*path, "max_age"), "Only a release has an age. Remove it, or keep the data in a release view.")
         if shape.live is not None:
             if shape.live.key.count("{id}") != 1:
                 self._add(
                     (*path, "live", "key"), f"{shown(shape.live.key)} has no place for the id. Expected {{id}} once."
                 )
             return ViewConfig(name, entity, "live", None, shape.live.key, shape.live.layout, cache, fields)
-        return ViewConfig(name, entity, "release", shape.release, None, None, cache, fields)
+        age = _seconds(shape.max_age)
+        return ViewConfig(name, entity, "release", shape.release, None, None, cache, fields, age)
 
     def _fields(
         self, entity: Entity, view: str, declared: dict[str, Any], path: Path, packed: bool

@@ -16,6 +16,7 @@ from app.config.catalog import schema_of as _schema_of
 from app.config.derived_part import check_derived
 from app.config.files import EXPERIMENTS, read_all, read_file, scene_files
 from app.config.findings import Findings, mentions_invalid
+from app.config.hidden import without_secrets
 from app.config.model import Config, Service
 from app.config.params import declared_params
 from app.config.problems import ConfigError, Mark
@@ -72,7 +73,7 @@ def load_config(directory: Path, *, env: Mapping[str, str], registry: Discover =
         experiments_document=document,
         id=identity,
         positions=_positions(findings),
-        documents={**documents, service_part.FILE: service_part.without_secrets(documents[service_part.FILE])},
+        documents={**documents, service_part.FILE: without_secrets(documents[service_part.FILE])},
     )
 
 
@@ -203,11 +204,9 @@ def _at(document: Any, path: DocumentPath) -> Any:
 
 
 def _identity(documents: Mapping[str, Any]) -> str:
-    """Of all that decides answers, order included: where the data lie and who may debug is left out."""
+    """Of all that decides answers, order included: where the data lie, who may ask and how it runs are left out."""
     content = {name: value for name, value in documents.items() if name != service_part.FILE}
-    service = {
-        key: value for key, value in documents[service_part.FILE].items() if key not in ("store", "token", "releases")
-    }
+    service = {key: value for key, value in documents[service_part.FILE].items() if key not in service_part.OPERATION}
     canonical = json.dumps([service, content], ensure_ascii=False, separators=(",", ":"))
     return hashlib.blake2b(canonical.encode(), digest_size=6).hexdigest()
 

@@ -29,16 +29,39 @@ class ContextField:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """service.yaml. `store_url` empty: a private server; `timeout` of one store command in seconds."""
+class Client:
+    """Someone who may ask. `rate` in requests a second, `burst` requests at once; `key` is a secret."""
 
-    store_url: str = ""
+    name: str
+    key: str = field(repr=False)
+    rate: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """service.yaml. `store_url` empty: a private server; `timeout` of one store command in seconds.
+
+    `workers` None: one for each core of the quota. `memory` of one worker in bytes, None: no ceiling. `drain`,
+    `admission_wait` and `push_canary` in seconds. `clients` are those whose key isn't empty; none: anybody may ask.
+    """
+
+    store_url: str = field(default="", repr=False)
     store_timeout: float = 0.05
     store_connections: int = 16
     releases: str = "var/releases"
     extensions: tuple[str, ...] = ()
     context: Mapping[str, ContextField] = field(default_factory=dict)
     token: str | None = field(default=None, repr=False)
+    workers: int | None = None
+    memory: int | None = None
+    drain: float = 10.0
+    admission_limit: int = 64
+    admission_wait: float = 0.01
+    clients: Mapping[str, Client] = field(default_factory=dict)
+    push_watch: bool = True
+    push_canary: float = 10.0
+    push_share: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +87,8 @@ class CacheConfig:
 class ViewConfig:
     """A view of an entity. `artefact` is set for release views, `key` (a template with {id}) for live ones.
 
-    A release view without `cache` is resident. `fields` are by short name, in YAML order.
+    A release view without `cache` is resident. `fields` are by short name, in YAML order. `max_age` of the release
+    in seconds: when it is older, filters that fail closed may not read the view (None: any age will do).
     """
 
     name: str
@@ -75,6 +99,7 @@ class ViewConfig:
     layout: Literal["hash", "protobuf"] | None = None
     cache: CacheConfig | None = None
     fields: Mapping[str, FieldConfig] = field(default_factory=dict)
+    max_age: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +224,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Config:
-    """A whole, checked configuration. `id`: 12 hex digits over what decides answers (not URL, not token).
+    """A whole, checked configuration. `id`: 12 hex digits over what decides answers (not places, keys or processes).
 
     `positions` maps (file, *path) to its Mark; `documents` are the plain values of each file by name.
     """

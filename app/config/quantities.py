@@ -55,6 +55,12 @@ def size(value: object) -> Bytes:
     return Bytes(int(match[1]) * SIZES[match[2]])
 
 
+def size_text(value: int) -> str:
+    """Bytes in the notation of sizes, in the largest unit that keeps them whole."""
+    unit = next(name for name, factor in reversed(SIZES.items()) if value % factor == 0)
+    return f"{value // SIZES[unit]}{unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Declared:
     type: str

@@ -18,7 +18,7 @@ from app.config.step_rules import params_of
 from app.config.yaml_scalars import SURPRISING, WORDS
 from stages.guard import POLICIES
 from stages.registry import Duration, settings_of
-from stages.scene import Param, SceneConfig, StepConfig
+from stages.scene import LadderConfig, Param, SceneConfig, StepConfig
 
 PLAIN = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_.]*")
 KEYED = ("pre_rank", "rank", "re_rank")
@@ -81,6 +81,8 @@ class _Renderer:
         yield self._key(0, "return", scene.returned, (*scene.path, "return"), "default")
         if scene.fallback is not None:
             yield from self._fallback(scene.fallback)
+        yield from self._ladder(scene.ladder)
+        yield self._key(0, "priority", scene.priority, (*scene.path, "priority"), "default")
 
     def _fallback(self, table: str) -> Iterator[_Line]:
         path = (*self.scene.path, "fallback")
@@ -88,6 +90,20 @@ class _Renderer:
         yield self._key(2, "table", table, path, "")
         if self.scene.group is not None:
             yield self._key(2, "by", self.scene.group, (*path, "by"), "default: what the groups are named for")
+
+    def _ladder(self, ladder: LadderConfig) -> Iterator[_Line]:
+        path = (*self.scene.path, "ladder")
+        yield _Line("ladder:")
+        yield self._key(2, "least", ladder.least, (*path, "least"), "default, and at most what is ranked")
+        if ladder.skip is None:
+            yield _Line("  # skip: the channels that wait for something")
+        else:
+            labels = [name.removeprefix("recall.") for name in ladder.skip]
+            yield self._key(2, "skip", labels, (*path, "skip"), "")
+        if ladder.small is None:
+            yield _Line("  # model: no smaller one")
+        else:
+            yield self._key(2, "model", ladder.small.settings["model"], (*path, "model"), "")
 
     def _named(self, section: str, steps: tuple[StepConfig, ...]) -> Iterator[_Line]:
         yield _Line(f"{section}:")

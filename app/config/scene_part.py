@@ -8,17 +8,23 @@ from app.config.bind import Binder, entries
 from app.config.catalog import Catalog, channel_columns, check_column
 from app.config.findings import Findings
 from app.config.forms import forms_of
+from app.config.ladder_part import Funnel, LadderReader
 from app.config.problems import Path, suggestion
 from app.config.service_part import NAME
 from app.config.settings import PARAM
-from app.config.shapes import FallbackShape, Names, SceneShape
+from app.config.shapes import FallbackShape, LadderShape, MergeShape, Names, SceneShape
 from app.config.steps import StepReader
 from app.config.yaml_nodes import INVALID
 from stages.registry import Registry
-from stages.scene import SceneConfig, StepConfig
+from stages.scene import LadderConfig, SceneConfig, StepConfig
 
 ITEM = "item."
-LATER: dict[str, Any] = {"return": Names | None, "fallback": str | FallbackShape | None}
+LATER: dict[str, Any] = {
+    "return": Names | None,
+    "fallback": str | FallbackShape | None,
+    "ladder": LadderShape | None,
+    "merge": MergeShape | None,
+}
 
 
 class SceneReader:
@@ -42,9 +48,12 @@ class SceneReader:
             self._add((file, "scene"), f"{name!r} isn't a scene's name. Expected letters, digits and _.")
         steps = self._steps(file, name, document)
         if shape is INVALID:
-            returned, fallback = (self.binder.value(document.get(k), (file, k), t) for k, t in LATER.items())
-            self._returned(file, returned if isinstance(returned, tuple) else ())
-            self._fallback(file, None if fallback is INVALID else fallback)
+            later = {key: self.binder.value(document.get(key), (file, key), tp) for key, tp in LATER.items()}
+            found = {key: value for key, value in later.items() if value is not INVALID and value is not None}
+            self._returned(file, found.get("return", ()))
+            self._fallback(file, found.get("fallback"))
+            funnel = _funnel(name, document, steps, found.get("merge", MergeShape()).limit)
+            self._ladder(file, funnel, found.get("ladder", LadderShape()))
             return None
         if not shape.recall:
             self._add((file, "recall"), "No channels. Expected at least one, such as popular: {k: 100}.")
@@ -61,6 +70,8 @@ class SceneReader:
             returned=self._returned(file, shape.return_),
             fallback=table,
             group=group,
+            ladder=self._ladder(file, _funnel(name, document, steps, shape.merge.limit), shape.ladder),
+            priority=shape.priority,
             path=(file,),
         )
 
@@ -71,8 +82,7 @@ class SceneReader:
             document["budget"] = INVALID
 
     def _steps(self, file: str, scene: str, document: dict[str, Any]) -> list[StepConfig]:
-        channels = document.get("recall")
-        names = tuple(channels) if isinstance(channels, dict) else ()
+        names = _channels(document)
         for name in names:
             if not NAME.fullmatch(name):
                 self._add((file, "recall", name), f"{name!r} isn't a channel's name. Expected letters, digits and _.")
@@ -81,6 +91,9 @@ class SceneReader:
         reader = StepReader(self.findings, self.catalog, self.registry, scene, request, columns, self.complete)
         forms = forms_of(self.binder, document, file, self.registry)
         return [step for step in map(reader.step, forms) if step is not None]
+
+    def _ladder(self, file: str, funnel: Funnel, shape: LadderShape) -> LadderConfig:
+        return LadderReader(self.findings, self.catalog, (file, "ladder"), funnel).read(shape)
 
     def _returned(self, file: str, names: tuple[str, ...]) -> tuple[str, ...]:
         items = {name.removeprefix(ITEM): kind for name, kind in self.catalog.columns.items() if name.startswith(ITEM)}
@@ -122,6 +135,17 @@ class SceneReader:
 
 def _is_map(document: Any) -> bool:
     return isinstance(document, dict)
+
+
+def _channels(document: dict[str, Any]) -> tuple[str, ...]:
+    channels = document.get("recall")
+    return tuple(channels) if isinstance(channels, dict) else ()
+
+
+def _funnel(scene: str, document: dict[str, Any], steps: list[StepConfig], limit: int) -> Funnel:
+    single = {step.role: step for step in steps if step.role in ("pre_rank", "rank")}
+    ranked = document.get("rank") is not None
+    return Funnel(scene, _channels(document), limit, single.get("pre_rank"), single.get("rank"), ranked)
 
 
 def _of(steps: list[StepConfig], role: str) -> tuple[StepConfig, ...]:

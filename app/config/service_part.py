@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.config import hidden
 from app.config.bind import Binder, entries
-from app.config.model import ContextField, Service
+from app.config.findings import Findings
+from app.config.model import Client, ContextField, Service
 from app.config.quantities import QuantityError, context_field
-from app.config.shapes import ServiceShape
+from app.config.shapes import ClientShape, ServiceShape
 from app.config.yaml_nodes import INVALID
 
-FILE = "service.yaml"
-HIDDEN = "(hidden)"
+FILE = hidden.FILE
+OPERATION = ("store", "releases", "token", "workers", "memory", "drain", "admission", "clients", "push")
 SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KEY = re.compile(r"[!-~]{16,256}")  # what a header's value may hold, without spaces
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -41,7 +46,39 @@ def service_of(binder: Binder, document: Any) -> Service:
         extensions=tuple(package for package in shape.extensions if PACKAGE.fullmatch(package)),
         context=_context(binder, shape.context),
         token=shape.token or None,
+        workers=shape.workers,
+        memory=None if shape.memory is None else int(shape.memory),
+        drain=float(shape.drain),
+        admission_limit=shape.admission.limit,
+        admission_wait=float(shape.admission.wait),
+        clients=_clients(binder.findings, shape.clients),
+        push_watch=shape.push.watch,
+        push_canary=float(shape.push.canary),
+        push_share=shape.push.share,
     )
+
+
+def _clients(findings: Findings, declared: Mapping[str, ClientShape]) -> dict[str, Client]:
+    """The clients that are on. No message repeats a key."""
+    found: dict[str, Client] = {}
+    owners: dict[str, str] = {}
+    for name, shape in declared.items():
+        path = (FILE, "clients", name)
+        if not NAME.fullmatch(name):
+            findings.add(path, f"{name!r} isn't a client's name. Expected letters, digits and _.")
+        if not shape.key:
+            continue
+        owner = owners.setdefault(shape.key, name)
+        if not KEY.fullmatch(shape.key):
+            findings.add(
+                (*path, "key"),
+                "Not a key. Expected 16 to 256 visible ASCII characters, such as those of `openssl rand -hex 16`.",
+            )
+        elif owner != name:
+            findings.add((*path, "key"), f"It is the key of {owner!r} too. Give each client a key of its own.")
+        burst = max(1, math.ceil(shape.rate)) if shape.burst is None else shape.burst
+        found[name] = Client(name, shape.key, shape.rate, burst)
+    return found
 
 
 def _is_store(url: str) -> bool:
@@ -64,13 +101,3 @@ def _context(binder: Binder, declared: dict[str, Any]) -> dict[str, ContextField
             except QuantityError as error:
                 binder.findings.add(path, str(error))
     return found
-
-
-def without_secrets(document: dict[str, Any]) -> dict[str, Any]:
-    """service.yaml's document as operators may see it: no token, and no password in the store's URL."""
-    shown = {**document, "token": HIDDEN} if document.get("token") else dict(document)
-    store = document.get("store")
-    if isinstance(store, dict) and "@" in str(store.get("url", "")):
-        scheme, _, rest = str(store["url"]).partition("://")
-        shown["store"] = {**store, "url": f"{scheme}://{HIDDEN}@{rest.rpartition('@')[2]}"}
-    return shown

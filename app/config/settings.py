@@ -31,6 +31,12 @@ def kind_of_column(type_name: str) -> str:
     return type_name if type_name in (HISTORY, "str", "bool") else "number"
 
 
+def refers_to(setting: Setting, kind: str) -> bool:
+    """Whether the setting names a `Table`, `VectorIndex` or `Model` of the release."""
+    core, _ = core_of(setting.type)
+    return get_origin(core) is Ref and get_args(core)[0].__name__ == kind
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Binds the settings of one step. `columns` are the names it may read; None: unknown, so unchecked.

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from app.config.quantities import Bytes
-from stages.registry import Duration, Range
+from stages.registry import AGE, Duration, Range
+from stages.scene import Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Doc:
 Version = Annotated[Literal[1], Doc("The version of the file's format.")]
 Names = tuple[str, ...]
 STORE_TIMEOUT = Duration(0.05)
+ADMISSION_WAIT = Duration(0.01)
+DRAIN = CANARY = Duration(10)
+MEMORY = Range(256 << 20, 1 << 40)  # bytes: less holds no release, and would replace workers for ever
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,34 @@ class StoreShape:
     url: Annotated[str, Doc("redis:// or unix:// URL; empty: a private server.")] = ""
     timeout: Annotated[Duration, Doc("Of one command."), Range(0.001, 10)] = STORE_TIMEOUT
     connections: Annotated[int, Doc("Most connections of the pool."), Range(1, 1000)] = 16
+
+
+@dataclass(frozen=True)
+class AdmissionShape:
+    """How much one worker takes on; what is above is refused at once."""
+
+    limit: Annotated[int, Doc("Most requests at once in one worker."), Range(4, 4096)] = 64
+    wait: Annotated[Duration, Doc("The wait for a worker's time that it aims below."), Range(0.001, 1)] = ADMISSION_WAIT
+
+
+@dataclass(frozen=True)
+class ClientShape:
+    """Someone who may ask, by key."""
+
+    key: Annotated[str, Doc("16 to 256 visible ASCII characters, out of the environment; empty: the client is off.")]
+    rate: Annotated[float, Doc("Requests a second."), Range(0.01, 100_000)]
+    burst: Annotated[
+        int | None, Doc("Most requests at once after a pause; absent: those of one second."), Range(1, 100_000)
+    ] = None
+
+
+@dataclass(frozen=True)
+class PushShape:
+    """How a new configuration or release gets to the workers."""
+
+    watch: Annotated[bool, Doc("Follow changes of the files.")] = True
+    canary: Annotated[Duration, Doc("How long a share of the workers tries it first."), Range(0, 3600)] = CANARY
+    share: Annotated[float, Doc("That share of the workers; at least one."), Range(0.01, 1)] = 0.25
 
 
 @dataclass(frozen=True)
@@ -47,6 +79,16 @@ class ServiceShape:
         Doc("Attributes a request may carry: `type = default`; str, int, float, bool, semver."),
     ] = field(default_factory=dict)
     token: Annotated[str | None, Doc("Allows debug requests from elsewhere than loopback.")] = None
+    workers: Annotated[int | None, Doc("Processes; absent: one for each core of the quota."), Range(1, 256)] = None
+    memory: Annotated[
+        Bytes | None, Doc("Of one worker; above it the worker is replaced. Absent: no ceiling."), MEMORY
+    ] = None
+    drain: Annotated[Duration, Doc("For requests in flight when a process ends."), Range(0, 600)] = DRAIN
+    admission: AdmissionShape = AdmissionShape()
+    clients: Annotated[
+        Mapping[str, ClientShape], Doc("With any that is on, /recommend and /events want a client's key.")
+    ] = field(default_factory=dict)
+    push: PushShape = PushShape()
 
 
 @dataclass(frozen=True)
@@ -74,6 +116,7 @@ class ViewShape:
     release: Annotated[str | None, Doc("An artefact of the release.")] = None
     live: LiveShape | None = None
     cache: CacheShape | None = None
+    max_age: Annotated[Duration | None, Doc("Of the release, for filters that fail closed; absent: any."), AGE] = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +216,15 @@ class FallbackShape:
 
 
 @dataclass(frozen=True)
+class LadderShape:
+    """What the scene gives up under load, step by step."""
+
+    least: Annotated[int, Doc("Fewest candidates that are still ranked."), Range(1, 100_000)] = 100
+    skip: Annotated[Names | None, Doc("Channels left out; absent: those that wait for something.")] = None
+    model: Annotated[str | None, Doc("A smaller model with the heads that rank reads; absent: there is none.")] = None
+
+
+@dataclass(frozen=True)
 class SceneShape:
     """scenes/*.yaml. Steps are read by `steps.py`, with the settings of their components."""
 
@@ -187,3 +239,7 @@ class SceneShape:
     re_rank: Any = None
     return_: Annotated[Names, Doc("Short names of item fields in the answer.")] = ()
     fallback: str | FallbackShape | None = None
+    ladder: LadderShape = LadderShape()
+    priority: Annotated[Priority, Doc("Of requests that don't say one; prefetch and batch are shed first.")] = (
+        "interactive"
+    )

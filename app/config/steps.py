@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from app.config.bind import Binder, described
 from app.config.catalog import Catalog, check_column
@@ -12,13 +12,13 @@ from app.config.findings import Findings
 from app.config.forms import COMMON, Form
 from app.config.problems import Path, choices, suggestion
 from app.config.quantities import QuantityError, seconds
-from app.config.settings import PARAM, Settings
+from app.config.settings import PARAM, Settings, refers_to
 from app.config.step_rules import check_closed, check_variants, values_of
 from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.guard import POLICIES
-from stages.registry import Ref, Registry, Setting, core_of, settings_of
+from stages.registry import Registry, Setting, core_of, settings_of
 from stages.roles import ColumnName, Component
 from stages.scene import OnFail, Param, Role, StepConfig
 
@@ -132,7 +132,7 @@ class StepReader:
                 bound[setting.name] = Settings(self.findings, self.catalog, self.scene, place, heads).bind(
                     setting, value, path
                 )
-            elif _is_table(setting) and form.role == "recall":
+            elif setting.name == "table" and refers_to(setting, "Table") and form.role == "recall":
                 why = " (it defaults to the channel's name; 'table' names another)"
                 known = plain.refers(form.path, form.label, "tables", self.catalog.models.tables, why)
                 bound[setting.name] = form.label if known else INVALID
@@ -170,8 +170,7 @@ class StepReader:
         """Names of the heads that every model of the step has; None when one isn't known."""
         heads: set[str] | None = None
         for setting in settings:
-            core, _ = core_of(setting.type)
-            if get_origin(core) is not Ref or get_args(core)[0].__name__ != "Model":
+            if not refers_to(setting, "Model"):
                 continue
             value = bound.get(setting.name)
             for name in values_of(self.catalog, value.name) if isinstance(value, Param) else (value,):
@@ -184,8 +183,3 @@ class StepReader:
     def _check_default(self, form: Form, setting: Setting, place: Mapping[str, str]) -> None:
         if core_of(setting.type)[0] is ColumnName and setting.default is not None:
             check_column(self.findings, self.catalog, form.path, str(setting.default), place)
-
-
-def _is_table(setting: Setting) -> bool:
-    core, _ = core_of(setting.type)
-    return setting.name == "table" and get_origin(core) is Ref and get_args(core)[0].__name__ == "Table"

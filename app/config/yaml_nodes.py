@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 import yaml
 
+from app.config.hidden import is_secret
 from app.config.problems import Mark, Path, Problem, spelled
 from app.config.yaml_scalars import ScalarError, plain, substitute
 
@@ -173,7 +175,7 @@ class _Reader:
         node = _Node(line, INVALID)
         try:
             text = substitute(event.value, self.env)
-            node.value = plain(text) if event.implicit[0] else text
+            node.value = self._plain(text, text != event.value) if event.implicit[0] else text
         except ScalarError as error:
             self._report(line, str(error))
         else:
@@ -237,14 +239,25 @@ class _Reader:
     def _awaits_key(self) -> bool:
         return bool(self.stack) and isinstance(self.stack[-1].node.value, dict) and self.stack[-1].key is None
 
+    def _plain(self, text: str, from_environment: bool) -> Any:
+        try:
+            return plain(text)
+        except ScalarError:
+            if from_environment or is_secret((FilePath(self.document.file).name, *self._place())):
+                raise ScalarError("The value could be misread as a number or a bool. Put it in quotes.") from None
+            raise
+
     def _here(self) -> str:
+        return spelled(self._place())
+
+    def _place(self) -> Path:
         parts: list[str | int] = []
         for opened in self.stack:
             if isinstance(opened.node.value, list):
                 parts.append(len(opened.node.value))
             elif opened.key is not None:
                 parts.append(opened.key)
-        return spelled(parts)
+        return tuple(parts)
 
     def _report(self, line: int, message: str) -> None:
         self.document.problems.append(Problem(Mark(self.document.file, line), self._here(), message))

@@ -128,7 +128,7 @@ def test_sigterm_answers_what_was_taken_and_ends_with_zero(fresh: Callable[[], P
         held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(IN_FLIGHT)]
         for connection in held:
             connection.sendall(head % len(body) + body[:10])
-        until(lambda: bodies(service.request("GET", "/metrics", operator=True)[2]) == IN_FLIGHT, "requests in flight")
+        until(lambda: service.figure("recserve_bodies") == IN_FLIGHT, "requests in flight")
         service.process.send_signal(signal.SIGTERM)
         until(lambda: refuses_connections(service.port), "the end of listening")
         assert service.process.poll() is None
@@ -143,11 +143,6 @@ def test_sigterm_answers_what_was_taken_and_ends_with_zero(fresh: Callable[[], P
         assert service.process.wait(15) == 0
         assert store is not None
         assert not alive(store)
-
-
-def bodies(metrics: bytes) -> float:
-    line = next(line for line in metrics.splitlines() if line.startswith(b"recserve_bodies "))
-    return float(line.split()[1])
 
 
 def refuses_connections(port: int) -> bool:

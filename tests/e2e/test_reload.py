@@ -23,6 +23,8 @@ CHEAP = 20.0
 
 @pytest.fixture(scope="module")
 def running(place: Place) -> Iterator[Service]:
+    with (place.configs / "service.yaml").open("a", encoding="utf-8") as file:
+        file.write("push: {watch: false, canary: 0s}\n")
     with serving(place) as service:
         yield service
 

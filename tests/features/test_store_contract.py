@@ -10,6 +10,7 @@ from features.commands import Command, Commands, Reply
 from features.errors import CommandError, StoreTimeout, StoreUnavailable
 from features.memory_store import MemoryStore
 from features.redis_tier import RedisTier
+from features.resilient import Resilient
 from tests.valkey import EXTERNAL_URL
 
 T = TypeVar("T")
@@ -24,15 +25,20 @@ def run() -> Iterator[Run[Any]]:
         yield runner.run
 
 
-@pytest.fixture(params=["valkey", "memory", pytest.param("external", marks=WITHOUT)])
+STORES = ["valkey", "memory", "resilient valkey", "resilient memory", pytest.param("external", marks=WITHOUT)]
+
+
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, run: Run[Any]) -> Iterator[Commands]:
     store: Commands
-    if request.param == "memory":
+    if request.param.endswith("memory"):
         store = MemoryStore()
     else:
         url = EXTERNAL_URL if request.param == "external" else request.getfixturevalue("valkey_url")
         store = RedisTier(url, timeout=5.0, connect_timeout=5.0)
         run(store.execute([("FLUSHALL",)], timeout=5.0))
+    if request.param.startswith("resilient"):
+        store = Resilient(store)
     yield store
     run(store.close())
 

@@ -16,13 +16,17 @@ import uvloop
 from app.admission import Admission
 from app.asgi import Shell
 from app.body import BodyReader
+from app.clients import Clients
+from app.gate import MOST_CONNECTIONS
 from app.http import Events, Recommend
+from app.lag import LoopLag
 from app.listeners import Listener, bind, serve
+from app.logs import AccessLog
 from app.observe import Metrics
 from app.operator_routes import operator_routes
 from app.problems import Problem
 from app.routes import Readiness, public_routes
-from app.wire import Event
+from app.wire import Event, Priority
 from stages.types import Answer, Request
 
 TOKEN = "correct horse"
@@ -37,13 +41,16 @@ class Field:
 @dataclass(frozen=True)
 class Scene:
     budget: float = 0.12
+    priority: Priority = "interactive"
 
 
 @dataclass(frozen=True)
 class Snapshot:
     config_id: str = "9f2c01ab34de"
     release: str = "2026-11-29T10-00-00"
-    scenes: Mapping[str, Scene] = field(default_factory=lambda: {"home": Scene(), "discover": Scene()})
+    scenes: Mapping[str, Scene] = field(
+        default_factory=lambda: {"home": Scene(), "discover": Scene(), "ahead": Scene(priority="prefetch")}
+    )
     context: Mapping[str, Field] = field(
         default_factory=lambda: {
             "region": Field("str", "all"),
@@ -125,17 +132,32 @@ TRACE: dict[str, Any] = {
 
 
 class FakeOperator:
-    def __init__(self) -> None:
-        self.errors: list[str] = []
+    """One worker, always ready; `errors` are those of the next reload."""
 
-    def status(self) -> Mapping[str, Any]:
+    def __init__(self, metrics: Metrics) -> None:
+        self.errors: list[str] = []
+        self._metrics = metrics
+
+    def workers(self) -> tuple[int, int]:
+        return (1, 1)
+
+    def waiting_for(self) -> Sequence[str]:
+        return ()
+
+    async def metrics(self) -> bytes:
+        return self._metrics.exposition()
+
+    async def status(self) -> Mapping[str, Any]:
         return {"store": "redis://user:hunter2@127.0.0.1:6379/0", "token": "hunter2", "queue": 3}
 
-    def config(self) -> Mapping[str, Any]:
+    async def config(self) -> Mapping[str, Any]:
         return {"service": {"store": {"url": "rediss://:hunter2@db:6379"}, "key": "u:{id}"}}
 
     async def reload(self) -> Sequence[str]:
         return self.errors
+
+    async def rollback(self) -> Sequence[str]:
+        return ["there is nothing to go back to"]
 
 
 @dataclass(frozen=True)
@@ -151,14 +173,24 @@ class Reply:
 class Service:
     """The public and the operator listener, served by a thread. A context manager."""
 
-    def __init__(self, *, limit: int = 64, drain_seconds: int = 5, bodies: BodyReader | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        limit: int = 64,
+        drain_seconds: int = 5,
+        bodies: BodyReader | None = None,
+        clients: Clients | None = None,
+        lag: LoopLag | None = None,
+        connections: int = MOST_CONNECTIONS,
+    ) -> None:
         self.engine = FakeEngine()
-        self.operator = FakeOperator()
         self.metrics = Metrics()
+        self.operator = FakeOperator(self.metrics)
         self.admission = Admission(limit)
         self.readiness = Readiness(self.engine)
         self._drain_seconds = drain_seconds
         self.bodies = bodies or BodyReader()
+        self._edge: dict[str, Any] = {"clients": clients, "lag": lag, "connections": connections}
         self._started = threading.Event()
         self._loop = uvloop.new_event_loop()
         self._stop = asyncio.Event()
@@ -184,6 +216,10 @@ class Service:
         if not self._loop.is_closed() and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
 
+    def call(self, what: Callable[[], object]) -> None:
+        """Have the service's loop call something."""
+        self._loop.call_soon_threadsafe(what)
+
     def _serve(self) -> None:
         async def start() -> None:
             """Nothing to load."""
@@ -196,8 +232,18 @@ class Service:
             "/recommend": Recommend(self.engine, self.metrics, TOKEN),
             "/events": Events(self.engine),
         }
-        public = Shell(routes, metrics=self.metrics, fast=fast, admission=self.admission, bodies=self.bodies)
-        operator = Shell(operator_routes(self.operator, self.metrics, version="0.1.0"), metrics=self.metrics)
+        self.access = AccessLog(every=1)
+        public = Shell(
+            routes,
+            metrics=self.metrics,
+            fast=fast,
+            admission=self.admission,
+            access=self.access,
+            bodies=self.bodies,
+            **self._edge,
+        )
+        self.gate = public.gate
+        operator = Shell(operator_routes(self.operator, version="0.1.0"), metrics=self.metrics)
         listeners = [Listener("public", public, self._sockets[0])], [Listener("operator", operator, self._sockets[1])]
         self._loop.run_until_complete(
             serve(

@@ -92,6 +92,8 @@ CASES = {
         b'{"scene": "home", "context": {"regoin": "n"}}', 422, "undeclared-context", "context.regoin", "region: str"),
     "hour as text": (b'{"scene": "home", "context": {"hour": "9"}}', 422, "wrong-context-type", "context.hour", "int"),
     "hour as bool": (b'{"scene": "home", "context": {"hour": true}}', 422, "wrong-context-type", "context.hour", ""),
+    "unknown class": (b'{"scene": "home", "priority": "urgent"}', 422, "out-of-range", "priority", '"prefetch"'),
+    "class as number": (b'{"scene": "home", "priority": 1}', 400, "wrong-type", "priority", "got an integer"),
     "hour as float": (b'{"scene": "home", "context": {"hour": 9.0}}', 422, "wrong-context-type", "context.hour", ""),
     "member as int": (b'{"scene": "home", "context": {"member": 1}}', 422, "wrong-context-type", "context.member", ""),
     "not a version": (

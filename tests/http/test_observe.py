@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission import Admission
 from app.logs import ACCESS, AccessLog, BoundedQueueHandler, LogPipeline
 from app.observe import STEP_BOUNDS, Histogram, Metrics
 
@@ -45,17 +44,6 @@ def test_two_sets_of_metrics_share_nothing() -> None:
     one, other = Metrics(), Metrics()
     one.observe_request("/recommend", 200, 0.01)
     assert "recserve_requests_total{" not in other.exposition().decode()
-
-
-def test_admission_never_exceeds_its_limit() -> None:
-    admission = Admission(2)
-    assert [admission.try_enter() for _ in range(3)] == [True, True, False]
-    admission.leave()
-    assert admission.try_enter()
-    assert (admission.in_flight, admission.shed) == (2, 1)
-    assert admission.refusal().headers == {"retry-after": "1"}
-    with pytest.raises(ValueError, match="at least 1"):
-        Admission(0)
 
 
 def test_logs_are_json_lines_with_fields_and_traceback() -> None:

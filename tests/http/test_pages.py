@@ -28,7 +28,7 @@ def test_ready_says_what_it_waits_for(service: Service) -> None:
 def test_version_says_what_serves(service: Service) -> None:
     version = service.ask("GET", "/version").json()
     assert version["config"] == "9f2c01ab34de"
-    assert version["scenes"] == ["discover", "home"]
+    assert version["scenes"] == ["ahead", "discover", "home"]
     assert version["context"]["app_version"] == "semver"
 
 
@@ -39,6 +39,14 @@ def test_openapi_is_generated_from_the_structs(service: Service) -> None:
     assert request["required"] == ["scene"]
     assert request["additionalProperties"] is False
     assert (request["properties"]["size"]["minimum"], request["properties"]["size"]["maximum"]) == (1, 500)
+    assert request["properties"]["priority"]["default"] is None
+    for path in ("/recommend", "/events"):
+        post = document["paths"][path]["post"]
+        assert {"401", "408", "413", "422", "429", "431", "503"} <= set(post["responses"])
+        schemes = {name for choice in post["security"] for name in choice}
+        assert schemes == set(document["components"]["securitySchemes"])
+    (deadline,) = document["paths"]["/recommend"]["post"]["parameters"]
+    assert (deadline["name"], deadline["schema"]["maximum"]) == ("x-request-deadline-ms", 60000)
     references = set(re.findall(r'"#/components/schemas/(\w+)"', service.ask("GET", "/openapi.json").body.decode()))
     assert references <= set(document["components"]["schemas"])
 

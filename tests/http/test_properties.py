@@ -44,6 +44,7 @@ VALID = st.fixed_dictionaries(
         "candidates": st.none() | st.lists(TEXT, max_size=5),
         "cursor": st.none(),
         "debug": st.booleans(),
+        "priority": st.none() | st.sampled_from(("interactive", "prefetch", "batch")),
     },
 )
 

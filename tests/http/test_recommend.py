@@ -1,5 +1,7 @@
 """A good request, and the rules around it."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,43 @@ def test_the_engine_gets_the_checked_request(service: Service) -> None:
     assert request.context == {"region": "all", "hour": 9, "weight": 2.0, "app_version": "3.10"}
     assert isinstance(request.context["weight"], float)
     assert request.deadline == pytest.approx(request.arrived + 0.12)
+
+
+@pytest.mark.parametrize(
+    ("sent", "budget"), [("50", 0.05), ("1", 0.001), ("119", 0.119), ("121", 0.12), ("60000", 0.12)]
+)
+def test_a_header_may_shorten_the_budget_only(service: Service, sent: str, budget: float) -> None:
+    assert service.post("/recommend", {"scene": "home"}, x_request_deadline_ms=sent).status == 200
+    request = service.engine.requests[-1]
+    assert request.deadline == pytest.approx(request.arrived + budget)
+
+
+@pytest.mark.parametrize("sent", ["0", "-1", "60001", "1.5", "1e2", "0x10", "", "+5", "5_0", "9" * 5000, "٣"])
+def test_a_deadline_that_is_none_is_422(service: Service, sent: str) -> None:
+    reply = service.post("/recommend", {"scene": "home"}, x_request_deadline_ms=sent.encode().decode("latin-1"))
+    assert (reply.status, reply.json()["field"]) == (422, "x-request-deadline-ms")
+    assert "integer from 1 to 60000" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "shed"),
+    [
+        ({"scene": "home", "priority": "batch"}, "batch"),
+        ({"scene": "home", "priority": "prefetch"}, "prefetch"),
+        ({"scene": "ahead"}, "prefetch"),
+        ({"scene": "ahead", "priority": "interactive"}, None),
+        ({"scene": "home", "priority": None}, None),
+    ],
+)
+def test_the_class_is_the_requests_else_its_scenes(body: dict[str, str], shed: str | None) -> None:
+    with Service(limit=10) as service, contextlib.ExitStack() as places:
+        for _ in range(6):  # of 10, all that prefetching may have
+            places.enter_context(service.admission.place("interactive"))
+        reply = service.post("/recommend", body)
+        counts = {name: count for name, count in service.admission.shed.items() if count}
+    assert counts == ({} if shed is None else {shed: 1})
+    assert reply.status == (200 if shed is None else 503)
+    assert shed is None or (reply.json()["priority"], reply.headers["retry-after"]) == (shed, "1")
 
 
 def test_an_anonymous_request_is_answered(service: Service) -> None:

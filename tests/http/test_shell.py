@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from app.lag import LoopLag
 from tests.http.service import Reply, Service
 
 
@@ -101,7 +102,8 @@ def test_over_the_limit_is_503_at_once_and_the_place_comes_back() -> None:
         assert replies[0].status == 200
         assert service.recommend(user_id="1607").status == 200
         assert service.admission.in_flight == 0
-        assert "recserve_shed_total 1.0" in service.ask("GET", "/metrics", operator=True).body.decode()
+        assert sum(service.admission.shed.values()) == 1
+        assert 'recserve_shed_total{priority="unread"}' in service.ask("GET", "/metrics", operator=True).body.decode()
 
 
 def test_metrics_count_requests_by_route_and_status(service: Service) -> None:
@@ -120,6 +122,20 @@ def test_metrics_count_requests_by_route_and_status(service: Service) -> None:
     ):
         assert line in text
     assert "1607" not in text
+
+
+def test_how_long_requests_wait_for_their_turn_is_noted() -> None:
+    class Noted(LoopLag):
+        def saw(self, seconds: float, source: str = "request") -> None:
+            waits.append(seconds)
+            super().saw(seconds, source)
+
+    waits: list[float] = []
+    with Service(lag=Noted()) as service:
+        assert service.recommend().status == 200
+        assert service.ask("GET", "/healthz").status == 200
+    assert len(waits) == 2
+    assert min(waits) >= 0.0
 
 
 def until(condition: object) -> None:

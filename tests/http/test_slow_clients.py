@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from app import listeners
+from app import server
 from app.body import BodyReader
 from app.logs import Throttle
 from app.protocol import Protocol
 from tests.http.service import Service
 from tests.http.test_shell import until
+from tests.http.wire_client import connected, post
 
 HEAD = b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW = HEAD + b"Content-Length: 100\r\n\r\n{"
@@ -84,7 +85,8 @@ def test_beyond_the_limit_of_bodies_only_those_that_are_there_are_read() -> None
         service = stack.enter_context(Service(bodies=BodyReader(seconds=10.0, at_once=2)))
         slow = [stack.enter_context(sent(service, SLOW)) for _ in range(2)]
         until(lambda: service.bodies.reading == 2)
-        assert service.recommend(user_id="1607").status == 200
+        with connected(service, post()) as wire:
+            assert wire.answer()[0] == 200
         response, problem = answer(stack.enter_context(sent(service, SLOW)))
         assert (response.status, problem["type"]) == (503, "urn:recserve:problem:overloaded")
         assert response.getheader("retry-after") == "1"
@@ -116,7 +118,7 @@ def test_the_next_requests_head_has_its_time_too(service: Service, monkeypatch: 
 
 
 def test_a_connection_without_a_request_is_closed_as_an_idle_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "KEEP_ALIVE", 0.05)
+    monkeypatch.setattr(server, "KEEP_ALIVE", 0.05)
     with Service() as service, sent(service) as sock:
         assert sock.recv(1) == b""
 

@@ -14,7 +14,9 @@ from app.observe import Metrics
 from app.store import connect
 from app.store_watch import StoreWatch
 from features.embedded import server_binary
-from features.errors import CommandError, StoreTimeout, StoreUnavailable
+from features.errors import CommandError, StoreError, StoreShunned, StoreTimeout, StoreUnavailable
+from features.memory_store import MemoryStore
+from features.resilient import Resilient
 from tests.service import until
 
 PASSWORD = "hunter2"
@@ -144,6 +146,34 @@ def test_state_and_errors_are_metrics() -> None:
     text = metrics.exposition().decode()
     assert "recserve_store_up 0.0" in text
     assert 'recserve_store_errors_total{reason="unavailable"} 1.0' in text
+
+
+def test_the_breaker_is_a_metric_and_a_ping_that_is_answered_closes_it() -> None:
+    metrics, shown = Metrics(), list[str]()
+    fate: list[StoreError | None] = [StoreTimeout("late")]
+
+    async def before(_: object) -> None:
+        if fate[0] is not None:
+            raise fate[0]
+
+    async def scenario() -> None:
+        watch, store = StoreWatch("redis://host/0", metrics), Resilient(MemoryStore(before=before))
+        watching = asyncio.create_task(watch.run(store))
+        await asyncio.sleep(0)
+        for error in [StoreTimeout] * 5 + [StoreShunned] * 3:
+            with pytest.raises(error):
+                await store.execute([("GET", "k")], timeout=0.1)
+        shown.append(metrics.exposition().decode())
+        fate[0] = None
+        await watch.ping(store)
+        shown.append(metrics.exposition().decode())
+        watching.cancel()
+
+    asyncio.run(scenario())
+    for name, value in (("breaker_state", 2), ("breaker_opened_total", 1), ("calls_total", 5), ("shunned_total", 3)):
+        assert f"recserve_store_{name} {value}.0" in shown[0]
+    assert "recserve_store_retries_total 0.0" in shown[0]
+    assert "recserve_store_breaker_state 0.0" in shown[1]
 
 
 def test_a_refused_command_of_a_batch_is_seen(port: int) -> None:

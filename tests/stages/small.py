@@ -33,7 +33,7 @@ from stages.release import Release
 from stages.runtime.indexes import build_index
 from stages.runtime.release import LoadedRelease, ReleaseSpec, ViewSpec, load_release
 from stages.scene import SceneConfig, StepConfig
-from stages.types import Answer, Request
+from stages.types import FULL, Answer, Quality, Request
 
 N_ITEMS, N_USERS, DIM, NOW = 400, 40, 16, 1_700_000_000.0
 SCHEMA = {
@@ -200,20 +200,30 @@ class Engine:
         return compose(scene, resources, values or {})
 
     def run(
-        self, scene: SceneConfig | ScenePlan, *, params: Mapping[str, Any] | None = None, **request: Any
+        self,
+        scene: SceneConfig | ScenePlan,
+        *,
+        params: Mapping[str, Any] | None = None,
+        quality: Quality = FULL,
+        **request: Any,
     ) -> tuple[Answer, Outcome]:
         """Answer one request on a loop of its own."""
-        return asyncio.run(self.ask(scene, params=params, **request))
+        return asyncio.run(self.ask(scene, params=params, quality=quality, **request))
 
     async def ask(
-        self, scene: SceneConfig | ScenePlan, *, params: Mapping[str, Any] | None = None, **request: Any
+        self,
+        scene: SceneConfig | ScenePlan,
+        *,
+        params: Mapping[str, Any] | None = None,
+        quality: Quality = FULL,
+        **request: Any,
     ) -> tuple[Answer, Outcome]:
         """Answer one request on the running loop."""
         plan = scene if isinstance(scene, ScenePlan) else self.plan(scene)
         asked = Request(**{"scene": "home", "user_id": "u1", "size": 20, "request_id": "q", **request})
         now = self.clock()
         asked = replace(asked, arrived=now, deadline=now + plan.budget)
-        return await self.pipeline.recommend(plan, asked, params or {}, {})
+        return await self.pipeline.recommend(plan, asked, params or {}, {}, quality)
 
     def did(self, user: str, *items: str, event: str = "purchase", ts: float = NOW - 60) -> None:
         """Record events of a user."""

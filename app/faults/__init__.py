@@ -1,0 +1,1 @@
+"""The fault kit: what breaks in production, broken on purpose under open-loop load, and what must hold meanwhile."""

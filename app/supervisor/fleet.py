@@ -1,0 +1,198 @@
+"""All workers: started, kept, watched, called, replaced, drained; and their metrics as those of one service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.supervisor.handle import WorkerBug, WorkerGone, WorkerHandle
+from app.supervisor.messages import Family, Spec
+from app.supervisor.metrics import Sums
+from app.supervisor.seat import Limits, Seat, leave
+
+WATCH_SECONDS = 0.5
+PULL_SECONDS = 5.0
+ANSWER_SECONDS = 2.0
+
+logger = logging.getLogger("recserve.supervisor")
+
+
+class Fleet:
+    """`wanted` workers, started by `spawn`. Belongs to one event loop.
+
+    `spec` is the pattern of what each is told: a push sets its `config` and `release`, and who starts later
+    follows. `restarts` counts by reason: exited, refused, stalled, memory, asked. `shown` rewords what a
+    worker that can't start says.
+    """
+
+    def __init__(
+        self, spawn: Callable[[Spec], Awaitable[WorkerHandle]], wanted: int, spec: Spec, limits: Limits
+    ) -> None:
+        self.spec = spec
+        self.wanted = wanted
+        self.restarts: Counter[str] = Counter()
+        self.shown: Callable[[str], str] = str
+        self._spawn = spawn
+        self._limits = limits
+        self._living: list[WorkerHandle] = []
+        self._taken: set[int] = set()
+        self._gone = Sums()
+        self._seats: list[Seat] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._replacing = asyncio.Lock()
+
+    @property
+    def workers(self) -> list[WorkerHandle]:
+        """Workers that serve, by slot."""
+        return sorted((one for one in self._living if one.ready), key=lambda one: one.slot)
+
+    @property
+    def living(self) -> list[WorkerHandle]:
+        """Every worker process, those that load or drain too, by slot."""
+        return sorted(self._living, key=lambda one: one.slot)
+
+    async def start(self) -> None:
+        """Start all workers; return when all serve. Raises StartRefused when one can't."""
+        self._seats = [
+            Seat(self._start, self._limits, self._count, shown=lambda text: self.shown(text))
+            for _ in range(self.wanted)
+        ]
+        for seat in self._seats:
+            await seat.fill()
+        self._run(self._watch(), "watch workers")
+        first = [self._run(seat.first(), "first start") for seat in self._seats]
+        done, _ = await asyncio.wait(first, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+        for seat in self._seats:
+            self._run(seat.keep(), "keep a worker")
+        self._run(self._pull(), "pull metrics")
+
+    async def call(self, worker: WorkerHandle, verb: str, **arguments: Any) -> Mapping[str, Any]:
+        """Have a worker carry out a verb. Raises WorkerGone, or WorkerBug when it raised there."""
+        return await worker.call(verb, **arguments)
+
+    async def ask(self, verb: str) -> list[tuple[WorkerHandle, Mapping[str, Any]]]:
+        """What every serving worker replies to a verb, those left out that don't within two seconds."""
+        asked = self.workers
+        replies = await asyncio.gather(*(self._reply(worker, verb) for worker in asked))
+        return [(worker, reply) for worker, reply in zip(asked, replies, strict=True) if reply is not None]
+
+    async def roll(self) -> bool:
+        """Replace every worker, one after the other, none ended before its successor serves. False: given up."""
+        async with self._replacing:
+            for seat in self._seats:
+                if not await seat.replace("asked"):
+                    return False
+            return True
+
+    async def drain(self) -> None:
+        """End all: what they took is answered within the drain's time. Nothing is started any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(leave(worker, "told to stop", self._limits) for worker in self._living))
+
+    def hurry(self) -> None:
+        """Cut a drain short."""
+        for worker in self._living:
+            worker.send_signal(signal.SIGTERM)
+
+    async def figures(self) -> tuple[list[Family], list[tuple[str, Sequence[Family]]]]:
+        """Metrics: sums of the workers that ended, and those of each living one by its slot. No count ever falls."""
+        await asyncio.gather(*(self._figures(worker) for worker in self._living))
+        return self._gone.families(), [(str(one.slot), one.families) for one in self.living]
+
+    async def _start(self) -> WorkerHandle:
+        slot = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+        self._taken.add(slot)
+        early = not any(one.alive for one in self._living)
+        try:
+            worker = await self._spawn(msgspec.structs.replace(self.spec, slot=slot, early=early))
+        except BaseException:
+            self._taken.discard(slot)
+            raise
+        self._living.append(worker)
+        worker.exited.add_done_callback(lambda _: self._forget(worker))
+        return worker
+
+    def _forget(self, worker: WorkerHandle) -> None:
+        self._living.remove(worker)
+        self._taken.discard(worker.slot)
+        self._gone.add(worker.families)
+
+    def _count(self, reason: str) -> None:
+        self.restarts[reason] += 1
+
+    def _run(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _reply(self, worker: WorkerHandle, verb: str) -> Mapping[str, Any] | None:
+        try:
+            return await asyncio.wait_for(worker.call(verb), ANSWER_SECONDS)
+        except (WorkerGone, WorkerBug, TimeoutError) as error:
+            logger.warning("worker %d doesn't say its %s: %s", worker.slot, verb, error or "no reply")
+            return None
+
+    async def _figures(self, worker: WorkerHandle) -> None:
+        if worker.ready_at is not None and worker.alive:
+            reply = await self._reply(worker, "metrics")
+            if reply is not None:
+                worker.families = msgspec.convert(reply["families"], list[Family])
+
+    async def _pull(self) -> None:
+        """Figures are asked for now and then, so that a killed worker takes few of them away."""
+        while True:
+            await asyncio.sleep(PULL_SECONDS)
+            await asyncio.gather(*(self._figures(worker) for worker in self._living))
+
+    async def _watch(self) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            began = now()
+            await asyncio.sleep(WATCH_SECONDS)
+            # When we were stopped ourselves, their signs of life lie unread.
+            stopped = now() - began > 2 * WATCH_SECONDS + 1.0
+            for worker in self.living:
+                if stopped:
+                    worker.beat_at = now()
+                self._check(worker, now())
+
+    def _check(self, worker: WorkerHandle, now: float) -> None:
+        limits = self._limits
+        if worker.ending is not None:
+            return
+        silent = now - worker.beat_at
+        if silent > (limits.start_stall if worker.ready_at is None else limits.stall):
+            logger.error("worker %d (pid %d) gave no sign of life for %.1f s", worker.slot, worker.pid, silent)
+            worker.ending = "stalled"
+            worker.send_signal(signal.SIGKILL)
+        elif self._outgrown(worker, now) and not self._replacing.locked():
+            self._run(self._recycle(worker), "recycle a worker")
+
+    def _outgrown(self, worker: WorkerHandle, now: float) -> bool:
+        limits = self._limits
+        if limits.memory is None or worker.ready_at is None:
+            return False
+        return worker.beat.own > limits.memory and now - worker.ready_at > limits.settle
+
+    async def _recycle(self, worker: WorkerHandle) -> None:
+        async with self._replacing:
+            seat = next((one for one in self._seats if one.worker is worker), None)
+            if seat is None:
+                return
+            logger.warning(
+                "worker %d (pid %d) holds %d MiB, more than %d: it is replaced",
+                *(worker.slot, worker.pid, worker.beat.own >> 20, (self._limits.memory or 0) >> 20),
+            )
+            if not await seat.replace("memory"):
+                await asyncio.sleep(self._limits.longest)

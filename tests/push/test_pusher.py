@@ -1,0 +1,374 @@
+"""A push goes to all workers or to none; what was committed is what a worker starts with."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.push import crew
+from app.push.pusher import PushRefused
+from tests.push.fakes import FILE, FakeFleet, happens, served
+
+QUICK = {"canary": 1.0, "watch": True}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> FakeFleet:
+    made = FakeFleet(tmp_path)
+    made.write("one")
+    made.activate("r1")
+    return made
+
+
+def test_a_push_is_tried_by_a_share_first_and_then_taken_by_all(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("two")
+        fleet.activate("r2")
+        assert await pusher.push() == []
+        assert served(fleet) == {("two", "r2")}
+        order = [call for call in fleet.calls if call[1] in ("reload", "commit")]
+        assert order == [*((slot, "reload") for slot in range(4)), *((slot, "commit") for slot in range(4))]
+        tried, rest = fleet.calls.index((0, "reload")), fleet.calls.index((1, "reload"))
+        assert (1, "rates") in fleet.calls[tried:rest]
+        assert pusher.outcomes == {"committed": 1}
+        assert pusher.status()["committed"].endswith("with release r2")
+        assert pusher.status()["doing"] == "idle"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("workers", "share", "first"), [(1, 0.25, 1), (2, 0.9, 1), (4, 0.25, 1), (4, 0.5, 2), (4, 0.99, 3), (3, 1.0, 3)]
+)
+def test_the_share_rounds_up_and_leaves_somebody_to_compare_with(
+    tmp_path: Path, workers: int, share: float, first: int
+) -> None:
+    fleet = FakeFleet(tmp_path, workers)
+    fleet.write("one")
+
+    async def main() -> None:
+        pusher = await fleet.started(canary=1.0, share=share)
+        fleet.write("failing")
+        await pusher.push()
+        assert [slot for slot, verb in fleet.calls if verb == "reload"] == list(range(first))
+
+    asyncio.run(main())
+
+
+def test_malformed_configuration_is_refused_with_the_path_that_people_edit(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        before = pusher.committed
+        fleet.write("malformed")
+        assert await pusher.push() == [f"{fleet.configs}/{FILE}:1 budget: malformed. Expected another."]
+        assert pusher.last["errors"] == [f"{fleet.configs}/{FILE}:1 budget: malformed. Expected another."]
+        assert (served(fleet), pusher.committed) == ({("one", "r1")}, before)
+        assert {path.name for path in (fleet.root / "pins").iterdir()} == {before.digest, "history.json"}
+
+    asyncio.run(main())
+
+
+def test_a_push_that_fails_more_often_is_rolled_back_and_says_why(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.rate = 500.0
+        fleet.write("failing")
+        [said] = await pusher.push()
+        assert said.startswith("Rolled back after ")
+        assert "10.0% of " in said
+        assert "failed with it, 0.0% of " in said
+        assert served(fleet) == {("one", "r1")}
+        assert pusher.outcomes == {"rolled_back": 1}
+        assert (0, "restore") in fleet.calls
+        fleet.write("two")
+        assert await pusher.push() == []
+        assert served(fleet) == {("two", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_lone_worker_is_compared_with_its_own_past(tmp_path: Path) -> None:
+    fleet = FakeFleet(tmp_path, workers=1)
+    fleet.write("one")
+
+    async def main() -> None:
+        pusher = await fleet.started(canary=5.0)
+        for _ in range(5):
+            await fleet.sleep(1.0)
+            await pusher.look()
+        fleet.write("failing")
+        [said] = await pusher.push()
+        assert said.startswith("Rolled back after ")
+        assert served(fleet) == {("one", None)}
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_a_trial_without_traffic(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(canary=10.0)
+        fleet.rate = 0.0
+        fleet.write("two")
+        started = fleet.now
+        assert await pusher.push() == []
+        assert fleet.now - started < 2.0
+
+    asyncio.run(main())
+
+
+def test_the_same_content_again_touches_no_worker(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.calls.clear()
+        assert await pusher.push() == []
+        assert "reload" not in {verb for _, verb in fleet.calls}
+        assert pusher.outcomes == {"unchanged": 1}
+
+    asyncio.run(main())
+
+
+def test_a_release_alone_is_a_push(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.activate("r2")
+        assert await pusher.push() == []
+        assert served(fleet) == {("one", "r2")}
+
+    asyncio.run(main())
+
+
+def test_rollback_goes_back_step_by_step_and_a_reload_forward_again(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        for text in ("two", "failing a little less than it might", "three"):
+            fleet.write(text)
+            await pusher.push()
+        assert served(fleet) == {("three", "r1")}
+        assert await pusher.rollback() == []
+        assert served(fleet) == {("two", "r1")}
+        assert await pusher.rollback() == []
+        assert served(fleet) == {("one", "r1")}
+        [said] = await pusher.rollback()
+        assert "Nothing was committed before" in said
+        await pusher.look()
+        await pusher.look()
+        assert served(fleet) == {("one", "r1")}, "what was rolled back isn't pushed again by itself"
+        assert await pusher.push() == []
+        assert served(fleet) == {("three", "r1")}
+
+    asyncio.run(main())
+
+
+def test_the_way_back_survives_a_restart_of_the_service(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("two")
+        assert await pusher.push() == []
+        for worker in fleet.workers:
+            fleet.kill(worker)
+        again = await fleet.started(**QUICK)
+        assert served(fleet) == {("two", "r1")}
+        assert await again.rollback() == []
+        assert served(fleet) == {("one", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_pinned_copy_that_was_edited_is_no_way_back(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        first = pusher.committed
+        fleet.write("two")
+        assert await pusher.push() == []
+        (first.folder / FILE).write_text("edited")
+        [said] = await pusher.rollback()
+        assert said == f"{first.folder}: isn't what was pushed any more. Put the files back in {fleet.configs}."
+        assert served(fleet) == {("two", "r1")}
+        shutil.rmtree(first.folder)
+        assert len(await pusher.rollback()) == 1
+
+    asyncio.run(main())
+
+
+def test_changes_are_followed_once_they_stand_still(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("two")
+        await pusher.look()
+        assert served(fleet) == {("one", "r1")}
+        await pusher.look()
+        assert served(fleet) == {("two", "r1")}
+        fleet.write("malformed")
+        for _ in range(5):
+            await pusher.look()
+        assert pusher.outcomes == {"committed": 1, "refused": 1}, "what was refused isn't tried again by itself"
+
+    asyncio.run(main())
+
+
+def test_changes_are_left_alone_when_nothing_is_to_be_followed(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(canary=1.0, watch=False)
+        fleet.write("two")
+        for _ in range(3):
+            await pusher.look()
+        assert served(fleet) == {("one", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_was_starting_during_a_push_is_brought_along(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.kill(fleet.workers[3])
+        late = fleet.spawn()
+        assert late is not None
+        fleet.write("two")
+        assert await pusher.push() == []
+        fleet.finish_starting()
+        assert served(fleet) == {("one", "r1"), ("two", "r1")}
+        await pusher.look()
+        assert served(fleet) == {("two", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_configuration_that_kills_who_loads_it_kills_one_worker(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("crash")
+        [said] = await pusher.push()
+        assert said == "A worker that tried it has ended. Push again if that had another cause."
+        assert len(fleet.workers) == 3
+        assert fleet.spawn() is not None
+        fleet.finish_starting()
+        assert served(fleet) == {("one", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_bug_in_loading_is_told_and_the_worker_replaced(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("bug")
+        [said] = await pusher.push()
+        assert said == "Loading it failed by a bug, and the log has the traceback: KeyError: 'x'."
+        assert len(fleet.workers) == 3
+        assert served(fleet) == {("one", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_never_finishes_loading_is_replaced(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("hang")
+        slow = crew.Crew(fleet, fleet.configs, patience=0.0)
+        worker, pin = fleet.workers[0], await fleet.pusher().start()
+        assert await slow.load(worker, pin, trusted=False) == [
+            "The worker in slot 0 hasn't loaded it within 0 s. It is replaced."
+        ]
+        assert not worker.alive
+        assert pusher.committed != pin
+
+    asyncio.run(main())
+
+
+def test_without_a_ready_worker_nothing_is_tried_and_files_are_tried_again(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        for worker in fleet.workers:
+            fleet.kill(worker)
+        fleet.write("two")
+        [said] = await pusher.push()
+        assert said == "No worker was ready to try it within 30 s. The log says why; push again."
+        for _ in range(fleet.slots):
+            fleet.spawn()
+        fleet.finish_starting()
+        await pusher.look()
+        await pusher.look()
+        assert served(fleet) == {("two", "r1")}
+
+    asyncio.run(main())
+
+
+def test_callers_that_wait_share_a_push_and_one_that_leaves_stops_nothing(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("two")
+        leaving = asyncio.create_task(pusher.push())
+        await happens(lambda: pusher.status()["doing"] != "idle")
+        waiting = [asyncio.create_task(pusher.push()) for _ in range(20)]
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert await asyncio.gather(*waiting) == [[]] * 20
+        assert served(fleet) == {("two", "r1")}
+        assert pusher.outcomes == {"committed": 1, "unchanged": 1}
+
+    asyncio.run(main())
+
+
+def test_files_that_keep_changing_are_refused_and_followed_later(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        writing = True
+
+        def write() -> None:
+            if writing:
+                fleet.write(f"half {fleet.now}")
+
+        fleet.disturb = write
+        [said] = await pusher.push()
+        assert said == f"{fleet.configs}: The files keep changing. Expected them to stay as they are for 200 ms."
+        writing = False
+        fleet.write("whole")
+        await pusher.look()
+        await pusher.look()
+        assert served(fleet) == {("whole", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_start_without_a_folder_says_what_is_expected(tmp_path: Path) -> None:
+    fleet = FakeFleet(tmp_path)
+    shutil.rmtree(fleet.configs)
+    with pytest.raises(PushRefused, match=r"There is no such directory. Expected one with service\.yaml"):
+        asyncio.run(fleet.pusher().start())
+
+
+def test_a_disk_that_takes_nothing_refuses_the_push(fleet: FakeFleet) -> None:
+    (fleet.root / "pins").write_text("in the way")
+    with pytest.raises(PushRefused, match=rf"^{fleet.root / 'pins'}: can't be written: "):
+        asyncio.run(fleet.pusher().start())
+
+
+def test_a_bug_in_a_round_doesnt_end_the_following(
+    fleet: FakeFleet, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        rounds = 0
+
+        def fail() -> None:
+            nonlocal rounds
+            rounds += 1
+            if rounds == 1:
+                raise RuntimeError("a bug")
+
+        look = pusher.look
+
+        async def buggy() -> None:
+            fail()
+            await look()
+
+        pusher.look = buggy  # type: ignore[method-assign]  # the only way to a bug that isn't there
+        following = asyncio.create_task(pusher.run())
+        await happens(lambda: rounds >= 3)
+        following.cancel()
+        assert "bug while following" in caplog.text
+
+    asyncio.run(main())
