@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from app.build import Surroundings, build_snapshot
 from app.config.load import load_config
@@ -25,6 +24,7 @@ HELD = (
     "store_timeout",
     "store_connections",
     "token",
+    "releases",
     "workers",
     "memory",
     "drain",
@@ -85,7 +85,6 @@ class Current:
         self._now: Serving | None = None
         self._before: Serving | None = None
         self._lock = asyncio.Lock()
-        self.last_reload: dict[str, Any] = {}
 
     @property
     def ready(self) -> bool:
@@ -120,14 +119,11 @@ class Current:
             try:
                 made = await asyncio.to_thread(self._build, source, self.snapshot, trusted=trusted)
             except ConfigError as error:
-                errors = [str(problem) for problem in error.problems]
+                return [str(problem) for problem in error.problems]
             except (ReleaseError, OSError, ValueError) as error:
-                errors = [str(error)]
-            else:
-                errors = []
-                self._swap(made)
-            self._note(errors)
-            return errors
+                return [str(error)]
+            self._swap(made)
+            return []
 
     async def restore(self) -> bool:
         """Swap back to the one before; False when there is none."""
@@ -146,11 +142,6 @@ class Current:
         async with self._lock:
             dropped, self._before = [self._before], None
             await _destroy(dropped)
-
-    def _note(self, errors: list[str]) -> None:
-        self.last_reload = {"at": self._around.clock(), "errors": errors}
-        for line in errors:
-            logger.error("reload refused: %s", line)
 
     def _build(self, source: Source, previous: Snapshot | None, *, trusted: bool = False) -> Serving:
         config = source.load()

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from app.accept import Peers
 from app.asgi import App
 from app.server import BACKLOG, Server, Stop, server_of
 
@@ -77,6 +78,7 @@ async def serve(
     ready: Callable[[], None],
     stop: Stop | asyncio.Event | None = None,
     early: bool = True,
+    peers: Peers | None = None,
     drain_delay: float = 0.0,
     drain_seconds: float = 10,
     drained: Callable[[], Awaitable[None]] | None = None,
@@ -88,14 +90,15 @@ async def serve(
     The sockets accept at once, while `start` loads (readyz says 503), the public ones without `early` when that is
     done; then `ready` is called, to print the address. An exception of `start` ends the servers and is raised.
     SIGHUP calls `on_reload`, once it is ready, and so do `more_signals` what they name.
+    `peers` tells what the other processes hold that accept from the public sockets.
     To drain: `on_drain` (readyz turns 503), `drain_delay` seconds for load balancers to notice, no new
     connections, `drain_seconds` at most for requests in flight, then `drained`, and the operator's listeners last.
     A second signal cuts the drain short. A stop with `linger` gives connections that time to be closed after their
     next answer, which says so: closing an idle one may cross a request on its way.
     """
     stop = _as_stop(stop)
-    servers = [server_of(listener.app, drain_seconds) for listener in public]
-    operators = [server_of(listener.app, drain_seconds) for listener in operator]
+    servers = [server_of(listener.app, drain_seconds, peers or Peers()) for listener in public]
+    operators = [server_of(listener.app, drain_seconds, Peers()) for listener in operator]
     tasks = {server: _serving(server, one) for server, one in zip(operators, operator, strict=True)}
 
     def listen() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
+import socket
 import time
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from app.accept import Acceptor, Peers
 from app.asgi import App, Message, Receive, Scope, Send
 from app.protocol import Protocol
 
@@ -49,7 +52,23 @@ class Stop:
 
 
 class Server(uvicorn.Server):
-    """A server that leaves signals to `serve`, which has to stop several of them in order."""
+    """A server that leaves signals to `serve`, which has to stop several of them in order, and shares its sockets."""
+
+    def __init__(self, config: uvicorn.Config, peers: Peers) -> None:
+        super().__init__(config)
+        self._peers = peers
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept from bound sockets."""
+        await self.lifespan.startup()
+        loop = asyncio.get_running_loop()
+        make = functools.partial(
+            Protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+        )
+        connections = self.server_state.connections
+        accepting = [Acceptor(one, make, lambda: len(connections), self._peers) for one in sockets or ()]
+        self.servers = accepting  # type: ignore[assignment]  # uvicorn closes them and waits, nothing else
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -86,7 +105,7 @@ def _closing(app: App) -> App:
     return closing
 
 
-def server_of(app: App, drain_seconds: float) -> Server:
+def server_of(app: App, drain_seconds: float, peers: Peers) -> Server:
     """A server for `app`; its drain cancels what is in flight after `drain_seconds`."""
     config = uvicorn.Config(
         app,
@@ -102,4 +121,4 @@ def server_of(app: App, drain_seconds: float) -> Server:
         timeout_graceful_shutdown=math.ceil(drain_seconds),
         backlog=BACKLOG,
     )
-    return Server(config)
+    return Server(config, peers)

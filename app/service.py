@@ -133,13 +133,12 @@ class Service:
         )
 
     def status(self) -> Mapping[str, Any]:
-        """State for people: what serves, what it waits for, the last reload and its errors, the store."""
+        """State for people: what serves, what it waits for, exposures, the store."""
         snapshot = self.current.snapshot
         facts = {} if snapshot is None else snapshot.facts()
         return {
             **facts,
             "waiting_for": self.waiting_for,
-            "last_reload": self.current.last_reload,
             "exposures": {"written": self._exposures.written, "dropped": self._exposures.dropped},
             "store": self._store_status(),
         }

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,19 @@ COUNT_EVERY = 8
 logger = logging.getLogger("recserve.worker")
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a beat tells, read when it is due; `lag`: the loop's worst lateness since it was last asked, in seconds."""
+
+    in_flight: Callable[[], int]
+    connections: Callable[[], int]
+    lag: Callable[[], float]
+
+
 class Duties:
     """The verbs of the control channel by name, over the worker's parts. Belongs to the event loop.
 
-    `worst_lag` tells the loop's worst lateness since it was last asked, in seconds. `drain` is how many seconds a
-    drain with `linger` gives connections to be closed by their clients.
+    `drain` is how many seconds a drain with `linger` gives connections to be closed by their clients.
     """
 
     def __init__(
@@ -38,8 +47,7 @@ class Duties:
         current: Current,
         metrics: Metrics,
         stop: Stop,
-        in_flight: Callable[[], int],
-        worst_lag: Callable[[], float],
+        state: State,
         *,
         drain: float,
     ) -> None:
@@ -47,8 +55,7 @@ class Duties:
         self._current = current
         self._metrics = metrics
         self._stop = stop
-        self._in_flight = in_flight
-        self._worst_lag = worst_lag
+        self._state = state
         self._drain = drain
         self._beats = 0
         self._fds = 0
@@ -128,8 +135,9 @@ class Duties:
         self._beats += 1
         resident, own = memory()
         return Beat(
-            lag=self._worst_lag(),
-            in_flight=self._in_flight(),
+            lag=self._state.lag(),
+            in_flight=self._state.in_flight(),
+            connections=self._state.connections(),
             rss=resident,
             own=own,
             tasks=len(asyncio.all_tasks()),

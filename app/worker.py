@@ -16,6 +16,7 @@ from pathlib import Path
 from time import time
 
 from abtest import ExposureLog
+from app.accept import Peers
 from app.admission import Admission
 from app.asgi import Shell
 from app.build import Surroundings
@@ -37,7 +38,7 @@ from app.store_watch import StoreWatch
 from app.supervisor.agent import Agent
 from app.supervisor.channel import Channel, to_supervisor
 from app.supervisor.messages import Bye, Failed, Ready, Spec, ToWorker, read_spec
-from app.verbs import Duties
+from app.verbs import Duties, State
 from features.errors import StoreError
 from recserve import __version__
 from stages.errors import ReleaseError
@@ -135,12 +136,18 @@ async def _work(
         lag=lag,
     )
     stop = Stop()
-    duties = Duties(service, current, metrics, stop, lambda: admission.in_flight, lag.worst, drain=spec.drain)
-    agent = Agent(channel, duties.verbs(), duties.vitals, duties.left_alone)
+    peers = Peers(None if spec.workers == 1 else 0.0)
+    state = State(in_flight=lambda: admission.in_flight, connections=lambda: public.gate.connections, lag=lag.worst)
+    duties = Duties(service, current, metrics, stop, state, drain=spec.drain)
+    agent = Agent(channel, duties.verbs(), duties.vitals, duties.left_alone, peers)
 
     async def start() -> None:
         await watch.ping(store)
         await service.start()
+
+    def ready() -> None:
+        channel.send(duties.vitals())
+        channel.send(Ready(duties.facts()))
 
     exposures.start()
     lag.start()
@@ -153,9 +160,10 @@ async def _work(
             [Listener("public", public, listening)],
             start=start,
             on_drain=lambda: setattr(readiness, "draining", True),
-            ready=lambda: channel.send(Ready(duties.facts())),
+            ready=ready,
             stop=stop,
             early=spec.early,
+            peers=peers,
             drain_seconds=spec.drain,
         )
     finally:

@@ -13,7 +13,7 @@ from bootstrap import als
 from bootstrap.dataset import Dataset
 from bootstrap.item_to_item import ItemToItemSettings, neighbours
 from bootstrap.matrix import decayed_matrix
-from bootstrap.popularity import popularity_columns, popularity_lists
+from bootstrap.popularity import popularity_columns, popularity_lists, sold_of_codes
 from bootstrap.recipe import Recipe
 from expression import Strings
 from features.item_table import IdTable
@@ -23,7 +23,7 @@ from features.resident import FieldSpec
 from stages.runtime.indexes import BuiltIndex, build_index
 from stages.runtime.release import ReleaseSpec, ViewSpec
 
-SPACE, TITLES = "als", "titles"
+SPACE, WIDE, TITLES = "als", "wide", "titles"
 QUERIES = 200  # users that the index's recall is measured with
 
 
@@ -33,6 +33,8 @@ class Knowledge:
 
     users: np.ndarray
     items: np.ndarray
+    wide_users: np.ndarray
+    wide_items: np.ndarray
     i2i: Lists
     popular: Lists
     popularity: dict[str, np.ndarray]
@@ -44,28 +46,39 @@ def learn(data: Dataset, recipe: Recipe, progress: Callable[[str], None]) -> Kno
     shape = (len(data.user_ids), len(data.item_ids))
     one = np.ones(len(data.user), np.float32)
     progress("vectors")
-    decayed = decayed_matrix(data.user, data.item, data.ts, one, shape, data.as_of, recipe.als_half_life)
-    settings = als.AlsSettings(
-        factors=recipe.factors,
-        alpha=recipe.als_alpha,
-        regularisation=recipe.als_regularisation,
-        iterations=recipe.als_iterations,
-        seed=recipe.seed,
-    )
-    factors = als.train(decayed, settings)
-    users = np.where(np.any(factors.users, axis=1, keepdims=True), factors.users, np.float32(np.nan))
+    users, items = _factors(data, recipe, recipe.factors, recipe.als_half_life)
+    wide_users, wide_items = _factors(data, recipe, recipe.wide_factors, recipe.wide_half_life)
     progress("neighbours")
     near = decayed_matrix(data.user, data.item, data.ts, one, shape, data.as_of, recipe.neighbour_half_life)
     i2i = _lists(neighbours(near, ItemToItemSettings()))
     progress("popularity")
     columns = popularity_columns(data.user, data.item, data.ts, shape[1], data.as_of)
+    for code in data.found.codes:
+        column = data.item_columns[code]
+        codes = column.codes if isinstance(column, Strings) else np.asarray(column)
+        columns[f"{code}_sold_30d"] = sold_of_codes(columns["sold_30d"], codes)
     popular = _popular(data, recipe)
     progress("index")
     known = np.flatnonzero(~np.isnan(users[:, 0]))
     rng = np.random.default_rng(recipe.seed)
     asking = users[rng.choice(known, min(QUERIES, len(known)), replace=False)] if len(known) else users[:0]
-    index = build_index(factors.items, np.ascontiguousarray(asking), space=SPACE, seed=recipe.seed)
-    return Knowledge(users, factors.items, i2i, popular, columns, index)
+    index = build_index(items, np.ascontiguousarray(asking), space=SPACE, seed=recipe.seed)
+    return Knowledge(users, items, wide_users, wide_items, i2i, popular, columns, index)
+
+
+def _factors(data: Dataset, recipe: Recipe, factors: int, half_life: float) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of users (NaN for one without any) and of items, from events that lose half per `half_life` days."""
+    shape = (len(data.user_ids), len(data.item_ids))
+    one = np.ones(len(data.user), np.float32)
+    settings = als.AlsSettings(
+        factors=factors,
+        alpha=recipe.als_alpha,
+        regularisation=recipe.als_regularisation,
+        iterations=recipe.als_iterations,
+        seed=recipe.seed,
+    )
+    made = als.train(decayed_matrix(data.user, data.item, data.ts, one, shape, data.as_of, half_life), settings)
+    return np.where(np.any(made.users, axis=1, keepdims=True), made.users, np.float32(np.nan)), made.items
 
 
 def _lists(matrix: sp.csr_matrix) -> Lists:
@@ -102,6 +115,8 @@ def write_artefacts(
     writer.ids("user", IdTable.build(data.user_ids))
     writer.view("item_vectors", "item", {"embedding": known.items}, {"embedding": SPACE})
     writer.view("user_vectors", "user", {"embedding": known.users}, {"embedding": SPACE})
+    writer.view("item_wide_vectors", "item", {"wide": known.wide_items}, {"wide": WIDE})
+    writer.view("user_wide_vectors", "user", {"wide": known.wide_users}, {"wide": WIDE})
     if titles is not None:
         writer.view("item_titles", "item", {"title_vector": titles}, {"title_vector": TITLES})
     if data.item_columns:
@@ -128,7 +143,10 @@ def view_specs(data: Dataset, recipe: Recipe, popularity: dict[str, np.ndarray],
     """The views of such a release, as configuration would load them (models left out)."""
     vector = {"embedding": FieldSpec(f"f32[{recipe.factors}]")}
     views = [ViewSpec("item", "item_vectors", vector), ViewSpec("user", "user_vectors", vector)]
+    wide = {"wide": FieldSpec(f"f32[{recipe.wide_factors}]")}
+    views += [ViewSpec("item", "item_wide_vectors", wide), ViewSpec("user", "user_wide_vectors", wide)]
     widths = {"item.embedding": recipe.factors, "user.embedding": recipe.factors}
+    widths |= {"item.wide": recipe.wide_factors, "user.wide": recipe.wide_factors}
     if dim:
         views.append(ViewSpec("item", "item_titles", {"title_vector": FieldSpec(f"f32[{dim}]")}))
         widths["item.title_vector"] = dim

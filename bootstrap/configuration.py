@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bootstrap.artefacts import SPACE, TITLES
+from bootstrap.artefacts import SPACE, TITLES, WIDE
 from bootstrap.build import Built
 from bootstrap.recipe import DAY, SCENES, Scene, Step, derived
 
@@ -47,18 +47,22 @@ def _features(built: Built) -> dict[str, Any]:
     user: dict[str, Any] = {"vector": {"release": "user_vectors", "fields": {"embedding": vector}}}
     if found.user_columns:
         user["profile"] = {"release": "users", "fields": dict(found.user_columns)}
+    wide = f"f32[{recipe.wide_factors}]"
+    user["wide"] = {"release": "user_wide_vectors", "fields": {"wide": wide}}
     user["behaviour"] = {"events": list(found.events), "last": recipe.recent, "as": "recent_items"}
     item: dict[str, Any] = {"vector": {"release": "item_vectors", "fields": {"embedding": vector}}}
     if found.item_columns:
         item["catalogue"] = {"release": "items", "fields": dict(found.item_columns)}
+    item["wide"] = {"release": "item_wide_vectors", "fields": {"wide": wide}}
     if built.title_dim:
         item["titles"] = {"release": "item_titles", "fields": {"title_vector": f"f32[{built.title_dim}]"}}
     item["popularity"] = {"release": "item_popularity", "fields": dict(built.popularity)}
-    return {"version": 1, "user": user, "item": item, "derived": derived(found)}
+    return {"version": 1, "user": user, "item": item, "derived": derived(recipe, found)}
 
 
 def _models(built: Built) -> dict[str, Any]:
     spaces: dict[str, Any] = {SPACE: {"dim": built.recipe.factors, "metric": "ip"}}
+    spaces[WIDE] = {"dim": built.recipe.wide_factors, "metric": "ip"}
     if built.title_dim:
         spaces[TITLES] = {"dim": built.title_dim, "metric": "cosine"}
     rankers = {scene.name: scene.model for scene in built.scenes}

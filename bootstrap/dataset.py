@@ -21,6 +21,7 @@ from features.manifest import Column, type_name
 
 GROUP_NAMES = ("region", "country", "state", "city", "store", "segment")
 MAX_CODES = 2_000  # more values than this say little about an item's kind
+ITEMS_OF_A_CODE = 10  # with so many items for each value on average, more values still tell what a user likes
 MAX_GROUPS = 50
 
 
@@ -62,10 +63,11 @@ class Dataset:
         user_at, item_at = _places(log.user_ids, inputs.users.ids), _places(log.item_ids, inputs.items.ids)
         item_columns, user_columns = _columns(inputs.items), _columns(inputs.users)
         codes = _codes(log.events)
+        most = max(MAX_CODES, len(inputs.items.ids) // ITEMS_OF_A_CODE)
         item_kinds = {
             n: _kind(c)
             for n, c in item_columns.items()
-            if n == "title" or not isinstance(c, Strings) or 1 < len(c.vocab) <= MAX_CODES
+            if n == "title" or not isinstance(c, Strings) or 1 < len(c.vocab) <= most
         }
         found = Found(
             item_columns=item_kinds,
@@ -164,7 +166,7 @@ def _kind(column: Any) -> str:
 
 def _finest(columns: dict[str, Column]) -> str | None:
     """The string column with the most values: the finest division of the catalogue that is still one."""
-    sizes = {name: len(c.vocab) for name, c in columns.items() if isinstance(c, Strings)}
+    sizes = {name: len(c.vocab) for name, c in columns.items() if isinstance(c, Strings) and len(c.vocab) <= MAX_CODES}
     return max(sizes, key=lambda name: (sizes[name], name)) if sizes else None
 
 

@@ -83,11 +83,11 @@ class _NothingLive:
         return {}
 
 
-def derived_specs(found: Found) -> list[DerivedSpec]:
+def derived_specs(recipe: Recipe, found: Found) -> list[DerivedSpec]:
     """The recipe's derived columns."""
     return [
         DerivedSpec(name, transform, tuple(args))
-        for name, how in derived(found).items()
+        for name, how in derived(recipe, found).items()
         for transform, args in how.items()
     ]
 
@@ -97,7 +97,7 @@ class Funnel:
 
     def __init__(self, data: Dataset, recipe: Recipe, scene: Scene, loaded: LoadedRelease) -> None:
         self._data = data
-        specs = derived_specs(data.found)
+        specs = derived_specs(recipe, data.found)
         names = features(scene, data.found)
         self._sink: list[Collected] = []
         registry = discover()
@@ -139,7 +139,7 @@ class Funnel:
 
 def load_cut(root: Path, data: Dataset, recipe: Recipe, popularity: dict[str, np.ndarray], dim: int) -> LoadedRelease:
     """Load a cut release that `write_artefacts` wrote, with the recipe's derived columns."""
-    spec = replace(view_specs(data, recipe, popularity, dim), derived=derived_specs(data.found))
+    spec = replace(view_specs(data, recipe, popularity, dim), derived=derived_specs(recipe, data.found))
     return load_release(root, spec, verify=False)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from bootstrap.data import Entities, Inputs, Interactions, Report, merged
 from bootstrap.popularity import popularity_columns
-from bootstrap.recipe import HISTORY, RECENT, Found, derived
+from bootstrap.recipe import HISTORY, RECENT, Found, Recipe, derived
 
 GIVEN = "_given"
-_OF_CODES = ("_share", "_days")  # derived columns of a column with codes, see `recipe.derived`
+_OF_CODES = ("_share", "_days", "_variety", "_recent", "_part", "_lift", "_expected", "_sold_30d")
+"""Ends of the columns made for a column with codes, see `recipe.derived`."""
 
 
 def joined(log: Interactions, items: Entities | None, users: Entities | None) -> Inputs:
@@ -64,8 +65,9 @@ def _noted(report: Report, new: Mapping[str, str]) -> Report:
 
 def _own(entity: str) -> frozenset[str]:
     if entity == "user":
-        return frozenset({"embedding", HISTORY.removeprefix("user."), RECENT.removeprefix("user.")})
+        return frozenset({"embedding", "wide", HISTORY.removeprefix("user."), RECENT.removeprefix("user.")})
     none = np.empty(0, np.int32)
     counted = popularity_columns(none, none, np.empty(0), 1, 0.0)
-    made = derived(Found({"title": "str"}, {}, ()))
-    return frozenset({"id", "embedding", "title_vector", *counted, *(name.removeprefix("item.") for name in made)})
+    made = derived(Recipe(), Found({"title": "str", "price": "f32"}, {}, ()))
+    names = (name.removeprefix("item.") for name in made)
+    return frozenset({"id", "embedding", "wide", "title_vector", *counted, *names})

@@ -53,6 +53,15 @@ def popularity_columns(
     return columns
 
 
+def sold_of_codes(sold: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """For each item the sum of `sold` f32[n] over the items of its code: f32[n]; NaN without one (`codes` < 0)."""
+    coded = codes >= 0
+    known, at = np.unique(codes[coded], return_inverse=True)
+    out = np.full(sold.size, np.nan, np.float32)
+    out[coded] = np.bincount(at, sold[coded], minlength=known.size)[at]
+    return out
+
+
 def popularity_lists(
     items: np.ndarray,
     ts: np.ndarray,

@@ -31,6 +31,8 @@ class Recipe:
 
     factors: int = 64
     als_half_life: float = 30.0
+    wide_factors: int = 128
+    wide_half_life: float = 60.0
     als_alpha: float = 2.0
     als_regularisation: float = 30.0
     als_iterations: int = 6
@@ -38,6 +40,7 @@ class Recipe:
     trigger_half_life: float = 30.0
     popular_half_life: float = 7.0
     repeat_half_life: float = 60.0
+    code_half_life: float = 30.0
     vector_k: int = 300
     neighbour_k: int = 300
     popular_k: int = 200
@@ -46,7 +49,7 @@ class Recipe:
     keep_discover: int = 600
     recent: int = 50
     windows: int = 3
-    users_per_window: int = 1500
+    users_per_window: int = 2500
     sampled: int = 60
     seed: int = 1
 
@@ -74,9 +77,14 @@ class Found:
         return bought if len(bought) < len(self.events) else ()
 
     @property
+    def priced(self) -> bool:
+        """Whether items have prices."""
+        return self.item_columns.get("price") == "f32"
+
+    @property
     def codes(self) -> tuple[str, ...]:
-        """Item columns that group items: category and the like, never the title."""
-        return tuple(n for n, kind in self.item_columns.items() if kind in ("str", "vocab") and n != "title")
+        """Item columns that group items: category and the like, numbers of makers and the like, never the title."""
+        return tuple(name for name, kind in self.item_columns.items() if _is_code(name, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,10 @@ def scenes(recipe: Recipe, found: Found) -> tuple[Scene, ...]:
     )
 
 
+def _is_code(name: str, kind: str) -> bool:
+    return name != "title" if kind in ("str", "vocab") else kind in ("i32", "i64") and name.endswith("_id")
+
+
 def _is_purchase(event: str) -> bool:
     """Also `Order completed` and `productPurchased`: better an event too many than what was bought in `discover`."""
     return bool(PURCHASES & set(identifier(event).split("_")))
@@ -145,7 +157,7 @@ def channels(recipe: Recipe, found: Found) -> tuple[Step, ...]:
     )
 
 
-def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
+def derived(recipe: Recipe, found: Found) -> dict[str, dict[str, list[Any]]]:
     """Derived columns: name -> {transform: arguments}."""
     made: dict[str, dict[str, list[Any]]] = {
         "item.trend_7_30": {"ratio": ["item.sold_7d", "item.sold_30d"]},
@@ -154,6 +166,7 @@ def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
         "item.age_first": {"age_days": ["item.first_seen"]},
         "item.age_last": {"age_days": ["item.last_seen"]},
         "item.affinity": {"dot": ["user.embedding", "item.embedding"]},
+        "item.wide_affinity": {"dot": ["user.wide", "item.wide"]},
         "item.vector_similarity": {"history_similarity": [RECENT, "item.embedding"]},
         "item.vector_nearest": {"history_nearest": [RECENT, "item.embedding"]},
         "item.history_length": {"history_length": [HISTORY]},
@@ -174,9 +187,17 @@ def derived(found: Found) -> dict[str, dict[str, list[Any]]]:
     for code in found.codes:
         made[f"item.{code}_share"] = {"history_share": [HISTORY, f"item.{code}"]}
         made[f"item.{code}_days"] = {"history_code_days": [HISTORY, f"item.{code}"]}
+        made[f"item.{code}_variety"] = {"history_code_variety": [HISTORY, f"item.{code}"]}
+        made[f"item.{code}_recent"] = {"history_share": [HISTORY, f"item.{code}", recipe.code_half_life]}
+        made[f"item.{code}_part"] = {"ratio": ["item.sold_30d", f"item.{code}_sold_30d"]}
+        made[f"item.{code}_lift"] = {"ratio": [f"item.{code}_recent", f"item.{code}_sold_30d"]}
+        made[f"item.{code}_expected"] = {"product": [f"item.{code}_recent", f"item.{code}_part"]}
+    if found.priced:
+        made["item.price_ratio"] = {"history_ratio": [HISTORY, "item.price"]}
     return made
 
 
+_CODE = ("share", "days", "variety", "part", "lift", "expected")
 _OWN = ("count", "days", "last_days", "frequency_7d", "frequency_30d", "frequency_120d", "gap_days", "due")
 _ITEM = (
     "sold_7d",
@@ -204,12 +225,14 @@ def features(scene: Scene, found: Found) -> tuple[str, ...]:
     """What the scene's ranker reads, in the order of its input."""
     names = [f"channel.{step.name}.{column}" for step in scene.recall for column in ("score", "rank")]
     names += [f"item.{name}" for name in _ITEM]
-    names += ["item.affinity", "item.vector_similarity", "item.vector_nearest"]
+    names += ["item.affinity", "item.wide_affinity", "item.vector_similarity", "item.vector_nearest"]
     names += ["item.history_length", "item.history_idle_days", "item.history_variety"]
     if found.titled:
         names += ["item.title_similarity", "item.title_nearest"]
     for code in found.codes:
-        names += [f"item.{code}_share", f"item.{code}_days"]
+        names += [f"item.{code}_{name}" for name in _CODE]
+    if found.priced:
+        names += ["item.price", "item.price_ratio"]
     if any(step.use == "repeat" for step in scene.recall):
         names += [f"item.own_{name}" for name in _OWN]
     return tuple(names)

@@ -63,6 +63,12 @@ def ratio(numerator: F32, denominator: F32) -> F32:
     return share
 
 
+def product(first: F32, second: F32) -> F32:
+    """first * second. O(n)."""
+    made: F32 = np.multiply(first, second, dtype=np.float32, casting="same_kind")
+    return made
+
+
 def log1p(x: F32) -> F32:
     """log(1 + x), negative values as 0. O(n)."""
     logarithm: F32 = np.log1p(np.maximum(np.asarray(x, np.float32), np.float32(0)))
@@ -106,17 +112,29 @@ def history_nearest(rows: Rows, history: HistoryDigest, vectors: F32, last: int 
     return best
 
 
-def history_share(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32]) -> F32:
-    """Share of the events whose item has the same code; NaN without a code or a history. O(n + m)."""
+def history_share(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32], half_life_days: float = np.inf) -> F32:
+    """Share of the events whose item has the same code, each event halved per `half_life_days` of age.
+
+    NaN without a code or a history. O((n + m) log m).
+    """
     seen = codes.take(history.history.rows)
-    seen = np.sort(seen[seen >= 0])
-    mine = codes.take(rows)
-    if seen.size == 0:
+    coded = seen >= 0
+    known, at = np.unique(seen[coded], return_inverse=True)
+    if known.size == 0:
         return _missing(rows.size)
-    count = np.searchsorted(seen, mine, side="right") - np.searchsorted(seen, mine, side="left")
-    share = (count / seen.size).astype(np.float32)
-    share[mine < 0] = np.nan
-    return share
+    # Ages count from the newest one: the share is the same, and an old history's weights don't all become 0.
+    age = history.age_days[coded]
+    weight = np.bincount(at, np.exp2((age - age.min()) * (-1.0 / half_life_days)))
+    return _of_code(codes.take(rows), known, weight / weight.sum(), 0.0)
+
+
+def history_code_variety(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32]) -> F32:
+    """Distinct items over events, among those of the same code; NaN without one. O((n + m) log m)."""
+    own = history.per_item
+    seen = codes.take(own.rows)
+    coded = seen >= 0
+    known, at = np.unique(seen[coded], return_inverse=True)
+    return _of_code(codes.take(rows), known, np.bincount(at) / np.bincount(at, own.count[coded]), np.nan)
 
 
 def history_code_days(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32]) -> F32:
@@ -204,6 +222,17 @@ def _gaps(history: HistoryDigest) -> NDArray[np.float64]:
         return np.where(item.days > 1, (item.last - item.first) / DAY / (item.days - 1), np.nan)
 
 
+def _of_code(mine: NDArray[np.int32], known: NDArray[np.int32], values: NDArray[Any], absent: float) -> F32:
+    """The value of each of the codes `mine`: `known` ascending has `values`, others are `absent`, none is NaN."""
+    out = np.full(mine.size, absent, np.float32)
+    if known.size:
+        at = np.minimum(np.searchsorted(known, mine), known.size - 1)
+        has = known.take(at) == mine
+        out[has] = values.take(at[has])
+    out[mine < 0] = np.nan
+    return out
+
+
 def _own(rows: Rows, history: HistoryDigest, values: NDArray[Any], absent: float) -> F32:
     at, has = history.place(rows)
     out = np.full(rows.size, absent, np.float32)
@@ -224,12 +253,16 @@ def _transform(apply: Callable[..., Any], *kinds: str, **defaults: Any) -> Trans
 TRANSFORMS: Mapping[str, Transform] = MappingProxyType(
     {
         "ratio": _transform(ratio, "column", "column"),
+        "product": _transform(product, "column", "column"),
         "log1p": _transform(log1p, "column"),
         "age_days": _transform(age_days, "now", "column"),
         "dot": _transform(dot, "user_vector", "matrix"),
         "history_similarity": _transform(history_similarity, "rows", "history", "resident_matrix", "constant", last=50),
         "history_nearest": _transform(history_nearest, "rows", "history", "resident_matrix", "constant", last=50),
-        "history_share": _transform(history_share, "rows", "history", "resident_codes"),
+        "history_share": _transform(
+            history_share, "rows", "history", "resident_codes", "constant", half_life_days=np.inf
+        ),
+        "history_code_variety": _transform(history_code_variety, "rows", "history", "resident_codes"),
         "history_code_days": _transform(history_code_days, "rows", "history", "resident_codes"),
         "history_ratio": _transform(history_ratio, "rows", "history", "resident_column", "constant", last=50),
         "history_count": _transform(history_count, "rows", "history"),

@@ -29,7 +29,8 @@ from bootstrap.mapping import mapping_of
 from bootstrap.read import read_inputs
 from bootstrap.recipe import Recipe
 from features.errors import StoreError
-from features.manifest import ManifestError, activate
+from features.growth import implausible
+from features.manifest import Manifest, ManifestError, activate, active
 from features.resilient import Resilient
 
 IMPORT_TIMEOUT = 10.0
@@ -57,6 +58,9 @@ def add(verbs: Subparsers) -> None:
     parser.add_argument("--as-of", type=moment, metavar="TIME", help="leave out everything from this moment on")
     parser.add_argument("--seed", type=_seed, default=1, help="of everything random, 0 to 2147483647 (1)")
     parser.add_argument("--overwrite", action="store_true", help="overwrite edited configuration files")
+    parser.add_argument(
+        "--force", action="store_true", help="activate what is half as large as the release that serves, or double"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_places(parser)
     parser.set_defaults(run=run)
@@ -76,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         with store_url(os.environ.get("REDIS_URL", ""), args.var) as url:
             _reach(url)
             built = _build(args, inputs, recipe)
+            if not args.force:
+                _compare(args.var / "releases", built.manifest)
             with discarded_on_failure(built.manifest), staged(args.config, documents(built)) as new:
                 new.check(os.environ)
                 users = _import(args, built, url)
@@ -131,6 +137,31 @@ def _build(args: argparse.Namespace, inputs: Inputs, recipe: Recipe) -> Built:
             bar.update()
 
         return build_release(inputs, args.var / "releases", version, recipe, as_of=args.as_of, tick=tick)
+
+
+def _compare(releases: Path, made: Manifest) -> None:
+    """BootstrapError when an artefact is blank, or far from the active release's size: an input cut short, or doubled.
+
+    The release stays where it is, not activated.
+    """
+    before = active(releases)
+    if before is None:
+        return
+    try:
+        problems = implausible(made, Manifest.read(releases / before, verify=False))
+    except ManifestError:
+        return  # nothing to compare with
+    if problems:
+        release = shlex.join(["recserve", "release", "activate", made.release, "--force"])
+        raise BootstrapError(
+            "\n".join(
+                [
+                    *problems,
+                    f"Not activated. If that is how it should be: bootstrap with --force ({release} "
+                    "would activate what was built, under the configuration that there is).",
+                ]
+            )
+        )
 
 
 def _reach(url: str) -> None:

@@ -14,6 +14,7 @@ from features.transforms import TRANSFORMS, ParameterKind, Transform
 
 FROM_REQUEST = (ParameterKind.ROWS, ParameterKind.NOW)
 NUMERIC = ("f32", "f64", "i32", "i64", "bool", "time")
+CODES = ("vocab", "str", "i32", "i64")
 EXPECTED = {
     ParameterKind.COLUMN: "a numeric item column",
     ParameterKind.MATRIX: "an item vector column",
@@ -21,7 +22,7 @@ EXPECTED = {
     ParameterKind.HISTORY: "a history of the user",
     ParameterKind.RESIDENT_COLUMN: "a numeric item column of a release view without cache",
     ParameterKind.RESIDENT_MATRIX: "an item vector column of a release view without cache",
-    ParameterKind.RESIDENT_CODES: "an item column of type vocab or str of a release view without cache",
+    ParameterKind.RESIDENT_CODES: "an item column of type vocab, str, i32 or i64 of a release view without cache",
     ParameterKind.CONSTANT: "a number",
 }
 
@@ -82,7 +83,7 @@ def _check_column_arg(findings: Findings, catalog: Catalog, path: Path, arg: str
         ParameterKind.HISTORY: found == HISTORY,
         ParameterKind.RESIDENT_COLUMN: item and resident and found in NUMERIC,
         ParameterKind.RESIDENT_MATRIX: item and resident and vector,
-        ParameterKind.RESIDENT_CODES: item and resident and found in ("vocab", "str"),
+        ParameterKind.RESIDENT_CODES: item and resident and found in CODES,
     }
     if not fits[kind]:
         kept = "" if stored is None else f" of the view {stored[0].name!r}"

@@ -20,12 +20,12 @@ def read_all(findings: Findings, directory: Path, env: Mapping[str, str]) -> Non
         message = "There is no such directory. Expected one with " + ", ".join((*FILES, "scenes/")) + "."
         findings.add((".",), message)
         raise ConfigError(findings.problems)
-    scenes = sorted(f"scenes/{path.name}" for path in directory.glob("scenes/*.yaml"))
+    scenes = sorted(f"scenes/{path.name}" for path in directory.glob("scenes/[!.]*.yaml"))
     for name in (*FILES, *scenes):
         read_file(findings, directory, name, env)
     for name in sorted(path.name for path in directory.glob("[!.]*.y*ml") if path.name not in FILES):
         _unreadable(findings, name, f"Not read: it isn't a file of a configuration. {suggestion(name, FILES)}")
-    for stray in sorted(directory.glob("scenes/*.yml")):
+    for stray in sorted(directory.glob("scenes/[!.]*.yml")):
         _unreadable(findings, f"scenes/{stray.name}", "Not read: expected the ending .yaml. Rename it.")
     if not scenes:
         findings.add(("scenes",), "There is no scene. Expected at least one file such as scenes/home.yaml.")

@@ -78,10 +78,11 @@ def _style(text: str) -> str | None:
 
 
 def _flow(value: Any) -> str:
+    # In a list, so that a comma or a bracket is quoted: keys and entries are put into flow collections by hand.
     text: str = yaml.dump(
-        value, None, _Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False
+        [value], None, _Dumper, default_flow_style=True, width=10_000, allow_unicode=True, sort_keys=False
     )
-    return text.removesuffix("\n").removesuffix("\n...")
+    return text.removesuffix("]\n").removeprefix("[")
 
 
 def refuse_edited(directory: Path, files: Iterable[str]) -> None:

@@ -15,13 +15,14 @@ from typing import Any
 
 from app.config.problems import ConfigError
 from app.faults import procfs
-from app.faults.errors import Discarded, NotShown
+from app.faults.errors import Discarded, NotShown, TooLong
 from app.faults.place import Place
-from app.faults.scenario import Kit, Scenario
+from app.faults.scenario import Kit, Scenario, Verdict
 from app.load.process import LoadFailed
 from features.errors import StoreError
 
 TRIES = 2
+LIMIT, STARTING = 2.0, 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _run(scenario: Scenario, options: Options, cores: frozenset[int], spare: fro
         folder = Path(tempfile.mkdtemp(prefix=f"{scenario.name}-", dir=options.scratch))
         kit = Kit(options.base, folder, options.short, cores, spare, lambda text: options.say(scenario.name, text))
         try:
-            verdict = asyncio.run(scenario.run(kit))
+            verdict = asyncio.run(_bounded(scenario, kit))
             verdict.note("others_cpu", others.share())
             return Report(
                 scenario.name, verdict.holds, time.monotonic() - started, verdict.figures, tuple(verdict.broken)
@@ -96,6 +97,16 @@ def _run(scenario: Scenario, options: Options, cores: frozenset[int], spare: fro
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return Report(scenario.name, None, time.monotonic() - started, {"discarded": why, "others_cpu": others.share()})
+
+
+async def _bounded(scenario: Scenario, kit: Kit) -> Verdict:
+    """Play it; a scenario that hangs, or a service that makes it hang, ends too."""
+    limit = LIMIT * scenario.seconds[kit.short] + STARTING
+    try:
+        async with asyncio.timeout(limit):
+            return await scenario.run(kit)
+    except TimeoutError:
+        raise TooLong(f"the scenario did not end within {limit:.0f} s") from None
 
 
 class _Others:

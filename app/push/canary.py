@@ -31,11 +31,7 @@ class Counts:
         """What came after `before`; all of it when counting has started again since."""
         if self.requests < before.requests or self.errors < before.errors or self.degraded < before.degraded:
             return self
-        requests = self.requests - before.requests
-        # A request counts when it begins and its failure when it ends: one of before may end in this time.
-        return Counts(
-            requests, min(self.errors - before.errors, requests), min(self.degraded - before.degraded, requests)
-        )
+        return Counts(self.requests - before.requests, self.errors - before.errors, self.degraded - before.degraded)
 
 
 def enough(trying: Counts, others: Counts) -> bool:
@@ -55,6 +51,8 @@ def worse(trying: Counts, others: Counts, *, last: bool = True) -> str | None:
         ("failed", trying.errors, others.errors),
         ("were degraded", trying.degraded, others.degraded),
     ):
+        # A request counts when it begins and its failure when it ends: one of before may end in this time.
+        bad, bad_of_others = min(bad, trying.requests), min(bad_of_others, others.requests)
         here, there = bad / trying.requests, bad_of_others / others.requests
         if here - there > RISE and chance(bad, trying.requests, bad_of_others, others.requests) < level:
             return (

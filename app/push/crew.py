@@ -20,6 +20,7 @@ REPLY = 10.0  # seconds for any other reply
 logger = logging.getLogger("recserve.push")
 
 Held = tuple[str, str | None]
+UNKNOWN: Held = ("", None)
 
 
 class Crew:
@@ -51,6 +52,8 @@ class Crew:
         `trusted`: what it moves in experiments was allowed, by another worker or a person. A worker that doesn't
         finish in time is ended: it could swap later, when nobody expects it.
         """
+        before = self._holding(worker)
+        self._held[identity(worker)] = UNKNOWN  # until it has replied
         try:
             said = await self._call(
                 worker, "reload", self._patience, config_dir=str(pin.folder), release=pin.release, trusted=trusted
@@ -62,9 +65,9 @@ class Crew:
             await self.end(worker)  # what it serves now is anybody's guess
             return [f"Loading it failed by a bug, and the log has the traceback: {bug}."]
         errors = [self.shown(str(error), pin) for error in said.get("errors", ())]
+        self._held[identity(worker)] = before if errors else (str(pin.folder), pin.release)
         if not errors:
-            self._prior[identity(worker)] = self._holding(worker)
-            self._held[identity(worker)] = (str(pin.folder), pin.release)
+            self._prior[identity(worker)] = before
         return errors
 
     def shown(self, text: str, pin: Pin) -> str:

@@ -36,7 +36,8 @@ class Pusher:
     pins       where pushed configurations are kept
     on_commit  is told of every change of `committed`, at once
     clock      epoch seconds, for people; sleep: of the running loop
-    outcomes   pushes by outcome: committed, unchanged, refused, rolled_back, untried, back (a person's rollback)
+    outcomes   pushes by outcome: committed, unchanged, refused, rolled_back, untried, failed (a bug),
+               back (a person's rollback)
     """
 
     def __init__(
@@ -181,6 +182,7 @@ class Pusher:
             await self._crew.restore(taken)
             await self._crew.settle(before)
             if not isinstance(error, Stopped):
+                self._done("failed", pin, [f"A bug stopped the push, and the log has the traceback: {error!r}."])
                 raise
             if pin.digest not in {known.digest for known in (before, *self._history.pins)}:
                 await asyncio.to_thread(self._pins.drop, pin)

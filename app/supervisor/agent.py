@@ -7,8 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from app.accept import Peers
 from app.supervisor.channel import Channel
-from app.supervisor.messages import Beat, Call, Reply, Spec, ToWorker
+from app.supervisor.messages import Beat, Call, Mean, Reply, ToWorker
 
 BEAT_SECONDS = 0.25
 
@@ -21,7 +22,7 @@ class Agent:
     """Obeys the supervisor. Belongs to the event loop.
 
     `verbs` are the worker's abilities by name; they may run side by side. `vitals` makes a beat;
-    `orphaned` is called when the supervisor is gone.
+    `orphaned` is called when the supervisor is gone. `peers` learns how many connections the others hold.
     """
 
     def __init__(
@@ -30,11 +31,13 @@ class Agent:
         verbs: Mapping[str, Verb],
         vitals: Callable[[], Beat],
         orphaned: Callable[[], None],
+        peers: Peers | None = None,
     ) -> None:
         self._channel = channel
         self._verbs = verbs
         self._vitals = vitals
         self._orphaned = orphaned
+        self._peers = peers or Peers()
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -42,7 +45,9 @@ class Agent:
         beats = asyncio.create_task(self._beat(), name="heartbeat")
         try:
             while (message := await self._channel.receive()) is not None:
-                if not isinstance(message, Spec):
+                if isinstance(message, Mean):
+                    self._peers.connections = message.connections
+                elif isinstance(message, Call):
                     task = asyncio.create_task(self._carry_out(message), name=f"verb {message.verb}")
                     self._running.add(task)
                     task.add_done_callback(self._running.discard)

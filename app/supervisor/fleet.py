@@ -166,14 +166,25 @@ class Fleet:
                 if stopped:
                     worker.beat_at = now()
                 self._check(worker, now())
+            self._tell_mean()
+
+    def _tell_mean(self) -> None:
+        workers = self.workers
+        if len(workers) > 1:
+            mean = sum(worker.beat.connections for worker in workers) / len(workers)
+            for worker in workers:
+                worker.tell(mean)
 
     def _check(self, worker: WorkerHandle, now: float) -> None:
         limits = self._limits
         if worker.ending is not None:
             return
-        silent = now - worker.beat_at
-        if silent > (limits.start_stall if worker.ready_at is None else limits.stall):
-            logger.error("worker %d (pid %d) gave no sign of life for %.1f s", worker.slot, worker.pid, silent)
+        silent, age, loading = now - worker.beat_at, now - worker.started, worker.ready_at is None
+        if silent > (limits.start_stall if loading else limits.stall) or (loading and age > limits.load):
+            logger.error(
+                "worker %d (pid %d) is killed: no sign of life for %.1f s, %s after %.0f s",
+                *(worker.slot, worker.pid, silent, "still loading" if loading else "ready", age),
+            )
             worker.ending = "stalled"
             worker.send_signal(signal.SIGKILL)
         elif self._outgrown(worker, now) and not self._replacing.locked():

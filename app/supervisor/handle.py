@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.supervisor.channel import Channel
-from app.supervisor.messages import Beat, Bye, Call, Failed, Family, FromWorker, Ready, Reply, Spec
+from app.supervisor.messages import Beat, Bye, Call, Failed, Family, FromWorker, Mean, Ready, Reply, Spec
 
 logger = logging.getLogger("recserve.supervisor")
 
@@ -92,6 +92,11 @@ class WorkerHandle:
             return await reply
         finally:
             self._calls.pop(number, None)
+
+    def tell(self, mean: float) -> None:
+        """Say how many connections the workers hold on average."""
+        if self.alive and self._channel.idle:
+            self._channel.send(Mean(mean))
 
     def send_signal(self, number: int) -> None:
         """Signal the process, if it still runs."""

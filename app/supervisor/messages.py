@@ -46,6 +46,12 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     arguments: dict[str, Any] = {}
 
 
+class Mean(msgspec.Struct, frozen=True, tag="mean"):
+    """How many connections a worker holds on average, told now and then."""
+
+    connections: float
+
+
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
     """What a call came to; with `error` the verb raised, and the words are for the log."""
 
@@ -88,11 +94,12 @@ class Beat(msgspec.Struct, frozen=True, tag="beat"):
 
     lag        the loop's worst lateness since the last beat, in seconds
     rss        resident memory in bytes, mapped files of the release included; `own`: without those
-    tasks, fds, threads   how many the process has
+    connections, tasks, fds, threads   how many the process has
     """
 
     lag: float = 0.0
     in_flight: int = 0
+    connections: int = 0
     rss: int = 0
     own: int = 0
     tasks: int = 0
@@ -106,7 +113,7 @@ class Bye(msgspec.Struct, frozen=True, tag="bye"):
     families: list[Family]
 
 
-ToWorker: TypeAlias = Spec | Call
+ToWorker: TypeAlias = Spec | Call | Mean
 FromWorker: TypeAlias = Reply | Ready | Failed | Beat | Bye
 
 

@@ -84,6 +84,7 @@ class Control:
             "own": beat.own,
             "lag": beat.lag,
             "in_flight": beat.in_flight,
+            "connections": beat.connections,
             "tasks": beat.tasks,
             "descriptors": beat.fds,
             "threads": beat.threads,

@@ -26,6 +26,7 @@ class Limits:
 
     first, longest  back-off before a worker is started again; doubled each time, until one served for `healthy`
     stall           a worker that serves and gives no sign of life for so long is killed; `start_stall`: while it loads
+    load            the longest that a worker may load
     drain           for requests in flight when a worker ends, and as long again for its connections to go elsewhere
     memory          of one worker, without mapped files; above it, it is replaced once it has served for `settle`
     """
@@ -37,6 +38,7 @@ class Limits:
     healthy: float = 10.0
     stall: float = 5.0
     start_stall: float = 60.0
+    load: float = 600.0
     settle: float = 30.0
     leave: float = 5.0
 

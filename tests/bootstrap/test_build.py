@@ -29,7 +29,8 @@ def test_a_release_is_complete_checked_and_not_active_yet(made):
     releases = built.manifest.root.parent
     assert active(releases) is None
     manifest = Manifest.read(releases / "v1", verify=True)
-    assert set(manifest.views) == {"item_vectors", "user_vectors", "item_titles", "items", "item_popularity"}
+    wide = {"item_wide_vectors", "user_wide_vectors"}
+    assert set(manifest.views) == wide | {"item_vectors", "user_vectors", "item_titles", "items", "item_popularity"}
     assert set(manifest.lists) == {"i2i", "popular"}
     assert set(manifest.models) == {"home_ranker", "discover_ranker"}
     assert manifest.indexes["item_vectors"]["recall"]["value"] == 1.0

@@ -31,6 +31,7 @@ def built(data: Dataset, *, ranked: bool = True) -> Built:
     recipe = Recipe()
     made = scenes(recipe, data.found)
     columns = popularity_columns(data.user[:5], data.item[:5], data.ts[:5], len(data.item_ids), data.as_of)
+    columns |= {f"{code}_sold_30d": columns["sold_30d"] for code in data.found.codes}
     counted = {name: "time" if name in ("first_seen", "last_seen") else "f32" for name in columns}
     names = {scene.name: features(scene, data.found) for scene in made} if ranked else {}
     nothing = Manifest(Path(), "none", data.as_of, {}, {}, {}, {}, {})

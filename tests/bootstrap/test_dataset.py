@@ -117,6 +117,28 @@ def test_popularity_is_split_by_a_column_that_names_a_place_or_a_segment(tmp_pat
     assert data.found.group == group
 
 
+def test_codes_are_text_that_groups_items_and_numbers_called_ids(tmp_path):
+    items = {
+        "item_id": ["x", "y"],
+        "title": ["a", "b"],
+        "category": ["c", "d"],
+        "maker_id": [7, 9],
+        "size": [1, 2],
+    }
+    data = dataset(tmp_path, [("a", "x", 100), ("b", "y", 200)], items=items)
+    assert set(data.found.codes) == {"category", "maker_id"}
+
+
+def test_more_values_than_kinds_are_codes_when_each_has_many_items(tmp_path):
+    made = 25_000
+    items = {"item_id": [f"i{at}" for at in range(made)], "type": [f"t{at % 2_400}" for at in range(made)]}
+    items["family"] = [f"f{at % 50}" for at in range(made)]
+    items["serial"] = [f"s{at % 5_000}" for at in range(made)]
+    data = dataset(tmp_path, [("a", "i1", 100), ("b", "i2", 200)], items=items)
+    assert set(data.found.codes) == {"type", "family"}
+    assert data.found.kind == "family"
+
+
 def test_a_log_without_events_is_refused(tmp_path):
     from dataclasses import replace
 

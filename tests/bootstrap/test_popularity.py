@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bootstrap.popularity import DAY, popularity_columns, popularity_lists
+from bootstrap.popularity import DAY, popularity_columns, popularity_lists, sold_of_codes
 
 NOW = 400 * DAY
 
@@ -21,6 +21,12 @@ def test_windows_count_interactions_buyers_and_new_buyers() -> None:
     assert columns["buyers"].tolist() == [2, 1, 0]
     assert columns["new_buyers_7d"].tolist() == [0, 0, 0]
     assert columns["new_buyers_30d"].tolist() == [1, 0, 0]
+
+
+def test_sales_of_a_code_are_those_of_its_items() -> None:
+    found = sold_of_codes(np.array([1, 2, 4, 8], np.float32), np.array([5, 9, 5, -1], np.int32))
+    assert found.tolist()[:3] == [5, 2, 5]
+    assert np.isnan(found[3])
 
 
 def test_an_item_never_seen_has_no_first_or_last_time() -> None:

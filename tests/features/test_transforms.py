@@ -37,6 +37,11 @@ def test_ratio_of_nothing_is_missing() -> None:
     assert found == pytest.approx([0.5, np.nan, np.nan], nan_ok=True)
 
 
+def test_product_of_a_missing_value_is_missing() -> None:
+    found = call("product", np.array([2, np.nan], np.float32), np.array([3, 1], np.float32))
+    assert found == pytest.approx([6, np.nan], nan_ok=True)
+
+
 def test_log1p_takes_negative_values_as_zero() -> None:
     assert call("log1p", np.array([0, np.e - 1, -5], np.float32)) == pytest.approx([0, 1, 0])
 
@@ -71,6 +76,26 @@ def test_nearest_leaves_the_item_itself_out() -> None:
 def test_share_counts_events_of_the_same_code() -> None:
     codes = np.array([7, 7, 3, -1], np.int32)
     assert call("history_share", ROWS, BOUGHT, codes) == pytest.approx([0.75, 0.75, 0.25, np.nan], nan_ok=True)
+
+
+def test_share_of_late_events_counts_more_with_a_half_life() -> None:
+    codes = np.array([7, 7, 3, -1], np.int32)
+    found = call("history_share", ROWS, history((1, 10), (2, 20)), codes, 10.0)
+    assert found == pytest.approx([2 / 3, 2 / 3, 1 / 3, np.nan], nan_ok=True)
+    assert np.isnan(call("history_share", ROWS, history((3, 1)), codes, 10.0)).all()
+
+
+def test_share_of_a_history_of_long_ago_is_the_same() -> None:
+    codes = np.array([7, 7, 3, -1], np.int32)
+    old = call("history_share", ROWS, history((1, 100_010), (2, 100_020)), codes, 10.0)
+    assert old == pytest.approx([2 / 3, 2 / 3, 1 / 3, np.nan], nan_ok=True)
+
+
+def test_variety_of_a_code_is_distinct_items_over_events() -> None:
+    codes = np.array([7, 7, 3, 4], np.int32)
+    found = call("history_code_variety", ROWS, history((0, 4), (1, 3), (1, 2), (1, 1), (2, 1)), codes)
+    assert found == pytest.approx([0.5, 0.5, 1, np.nan], nan_ok=True)
+    assert np.isnan(call("history_code_variety", ROWS, history(), codes)).all()
 
 
 def test_code_days_is_the_age_of_the_newest_event_of_the_code() -> None:

@@ -90,7 +90,7 @@ async def _idle(kit: Kit, gaps: list[float]) -> AsyncIterator[None]:
     try:
         os.sched_setaffinity(process.pid, kit.cores)
         yield
-        said, _ = await process.communicate()
+        said, _ = await process.communicate(b"")
         gaps.append(float(said))
     finally:
         if process.returncode is None:
