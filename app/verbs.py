@@ -28,11 +28,14 @@ logger = logging.getLogger("recserve.worker")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a beat tells, read when it is due; `lag`: the loop's worst lateness since it was last asked, in seconds."""
+    """What a beat tells, read when it is due; `lag`: the loop's worst lateness since it was last asked, in seconds;
+    `stuck`: for how many seconds jobs that nobody waits for have held every thread of the pool.
+    """
 
     in_flight: Callable[[], int]
     connections: Callable[[], int]
     lag: Callable[[], float]
+    stuck: Callable[[], float]
 
 
 class Duties:
@@ -136,6 +139,7 @@ class Duties:
         resident, own = memory()
         return Beat(
             lag=self._state.lag(),
+            stuck=self._state.stuck(),
             in_flight=self._state.in_flight(),
             connections=self._state.connections(),
             rss=resident,

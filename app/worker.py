@@ -137,7 +137,12 @@ async def _work(
     )
     stop = Stop()
     peers = Peers(None if spec.workers == 1 else 0.0)
-    state = State(in_flight=lambda: admission.in_flight, connections=lambda: public.gate.connections, lag=lag.worst)
+    state = State(
+        in_flight=lambda: admission.in_flight,
+        connections=lambda: public.gate.connections,
+        lag=lag.worst,
+        stuck=lambda: around.abandoned.longest if around.abandoned.jobs >= spec.threads else 0.0,
+    )
     duties = Duties(service, current, metrics, stop, state, drain=spec.drain)
     agent = Agent(channel, duties.verbs(), duties.vitals, duties.left_alone, peers)
 

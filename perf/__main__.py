@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perf.data import Sizes, reference
 from perf.floor import MOST_OVER_PARTS, measure, open_floor
+from perf.refusal import MOST_OVER_BARE, measure_refusals
 from perf.release import fill_service, write_service
 from perf.server import running
 from perf.service import MOST_OVER_FLOOR, compare, load
@@ -40,7 +41,9 @@ def main() -> int:
             compared = compare(floor, server, chosen.requests)
             say("open-loop load")
             loaded = load(floor, server, compared.service.cpu, chosen.load_seconds)
-    print(f"\n{compared.table(measured)}\n\n{loaded.text()}\n")
+    say("refusals")
+    refused = measure_refusals()
+    print(f"\n{compared.table(measured)}\n\n{loaded.text()}\n\n{refused.text()}\n")
     figures = {
         "recommend_cpu_over_floor": Figure(
             compared.service.cpu, "us", compared.service.cpu / compared.ratio, compared.ratio
@@ -48,6 +51,7 @@ def main() -> int:
         **measured.figures(),
         **{f"step.{name}": Figure(cell.mean * 1e6) for name, cell in compared.metrics.steps.items()},
         **loaded.figures(),
+        **refused.figures(),
     }
     write_figures(chosen.var / "perf.json", figures)
     return verdict(figures)
@@ -60,7 +64,11 @@ def say(what: str) -> None:
 
 def verdict(figures: dict[str, Figure]) -> int:
     """Print each bound and whether it holds; the exit status."""
-    bounds = {"floor_over_parts": MOST_OVER_PARTS, "recommend_cpu_over_floor": MOST_OVER_FLOOR}
+    bounds = {
+        "floor_over_parts": MOST_OVER_PARTS,
+        "recommend_cpu_over_floor": MOST_OVER_FLOOR,
+        "refusal_over_bare_asgi": MOST_OVER_BARE,
+    }
     broken = 0
     for name, most in bounds.items():
         ratio = figures[name].ratio

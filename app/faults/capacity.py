@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.faults.errors import CantPlay
+from app.faults.errors import CantPlay, Late
 from app.faults.stage import PATIENCE, SEED, Stage
 from app.load.capacity import Criterion, Search, find_capacity
 from app.load.plan import Phase, Plan
 from app.load.process import run_elsewhere
 
-LONG = Search(start=50.0, most=6_400.0, halvings=3, seconds=4.0, settle=1.0, rest=2.0)
-SHORT = Search(start=50.0, most=6_400.0, halvings=2, seconds=2.0, settle=0.5, rest=1.0)
+START = 50.0
+LONG = Search(most=6_400.0, halvings=3, seconds=4.0, settle=1.0, rest=2.0)
+SHORT = Search(most=6_400.0, halvings=2, seconds=2.0, settle=0.5, rest=1.0)
 
 IN_TIME = Criterion(good=0.99, full=0.0)
-"""Whatever their quality: lists that get worse are how the service takes more, and more than that is overload."""
+"""Whatever the lists' quality."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`rate`: the highest one that was sustained, requests/s; `peak`: the best goodput that was seen, lists/s."""
+    """`rate`: the highest one that was sustained, requests/s; `goodputs`: what each rate tried came to, lists/s."""
 
     rate: float
-    peak: float
+    goodputs: Mapping[float, float]
+
+    def peak(self, most: float) -> float:
+        """The best goodput of the rates up to `most`."""
+        return max((goodput for rate, goodput in self.goodputs.items() if rate <= most), default=0.0)
 
 
-async def measured(stage: Stage) -> Measured:
-    """Search. Raises CantPlay when not even the first rate is sustained."""
+async def measured(stage: Stage, criterion: Criterion | None = None, start: float = START) -> Measured:
+    """Search for what is sustained in time and at full quality, or by `criterion`. Raises CantPlay, Late.
+
+    Not even the first rate may be too much, and the generator has to keep up.
+    """
     kit = stage.kit
     plan = Plan(
         stage.server.address, (stage.asking("interactive"),), (Phase("none", 0.0, 1.0),), SEED, timeout=PATIENCE
     )
     offer = functools.partial(run_elsewhere, cores=kit.spare)
-    found = await asyncio.to_thread(
-        lambda: find_capacity(plan, offer, search=SHORT if kit.short else LONG, criterion=IN_TIME, say=kit.say)
-    )
+    search = dataclasses.replace(SHORT if kit.short else LONG, start=start)
+    found = await asyncio.to_thread(lambda: find_capacity(plan, offer, search=search, criterion=criterion, say=kit.say))
+    if found.steps[-1].summary.late:
+        raise Late(f"the search for the capacity: {found.why}")
     if not found.rate:
         raise CantPlay(f"there is no capacity to be exceeded: {found.why}")
-    return Measured(found.rate, max(step.summary.goodput for step in found.steps))
+    return Measured(found.rate, {step.rate: step.summary.goodput for step in found.steps})

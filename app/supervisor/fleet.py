@@ -27,7 +27,7 @@ class Fleet:
     """`wanted` workers, started by `spawn`. Belongs to one event loop.
 
     `spec` is the pattern of what each is told: a push sets its `config` and `release`, and who starts later
-    follows. `restarts` counts by reason: exited, refused, stalled, memory, asked. `shown` rewords what a
+    follows. `restarts` counts by reason: exited, refused, stalled, memory, stuck, asked. `shown` rewords what a
     worker that can't start says.
     """
 
@@ -187,23 +187,28 @@ class Fleet:
             )
             worker.ending = "stalled"
             worker.send_signal(signal.SIGKILL)
-        elif self._outgrown(worker, now) and not self._replacing.locked():
-            self._run(self._recycle(worker), "recycle a worker")
+        elif not self._replacing.locked() and (reason := self._worn(worker, now)):
+            self._run(self._recycle(worker, reason), "recycle a worker")
 
-    def _outgrown(self, worker: WorkerHandle, now: float) -> bool:
-        limits = self._limits
-        if limits.memory is None or worker.ready_at is None:
-            return False
-        return worker.beat.own > limits.memory and now - worker.ready_at > limits.settle
+    def _worn(self, worker: WorkerHandle, now: float) -> str | None:
+        """Why a worker that serves should be replaced."""
+        limits, beat = self._limits, worker.beat
+        if worker.ready_at is None:
+            return None
+        if beat.stuck > limits.stuck:
+            return "stuck"
+        old = now - worker.ready_at > limits.settle
+        return "memory" if limits.memory is not None and beat.own > limits.memory and old else None
 
-    async def _recycle(self, worker: WorkerHandle) -> None:
+    async def _recycle(self, worker: WorkerHandle, reason: str) -> None:
         async with self._replacing:
             seat = next((one for one in self._seats if one.worker is worker), None)
             if seat is None:
                 return
+            beat = worker.beat
             logger.warning(
-                "worker %d (pid %d) holds %d MiB, more than %d: it is replaced",
-                *(worker.slot, worker.pid, worker.beat.own >> 20, (self._limits.memory or 0) >> 20),
+                "worker %d (pid %d) is replaced (%s): it holds %d MiB, its compute pool has been stuck for %.0f s",
+                *(worker.slot, worker.pid, reason, beat.own >> 20, beat.stuck),
             )
-            if not await seat.replace("memory"):
+            if not await seat.replace(reason):
                 await asyncio.sleep(self._limits.longest)

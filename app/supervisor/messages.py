@@ -93,11 +93,13 @@ class Beat(msgspec.Struct, frozen=True, tag="beat"):
     """A sign of life, four a second.
 
     lag        the loop's worst lateness since the last beat, in seconds
+    stuck      seconds for which jobs that nobody waits for have held every thread of the compute pool
     rss        resident memory in bytes, mapped files of the release included; `own`: without those
     connections, tasks, fds, threads   how many the process has
     """
 
     lag: float = 0.0
+    stuck: float = 0.0
     in_flight: int = 0
     connections: int = 0
     rss: int = 0

@@ -29,6 +29,7 @@ class Limits:
     load            the longest that a worker may load
     drain           for requests in flight when a worker ends, and as long again for its connections to go elsewhere
     memory          of one worker, without mapped files; above it, it is replaced once it has served for `settle`
+    stuck           a worker whose compute pool has been held so long, by jobs nobody waits for, is replaced as well
     """
 
     drain: float = 10.0
@@ -40,6 +41,7 @@ class Limits:
     start_stall: float = 60.0
     load: float = 600.0
     settle: float = 30.0
+    stuck: float = 10.0
     leave: float = 5.0
 
 

@@ -120,7 +120,11 @@ recserve_shed_total 7
 
 
 def test_a_bound_that_does_not_hold_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    good = {"floor_over_parts": Figure.of(1.0, 1.0), "recommend_cpu_over_floor": Figure.of(1.5, 1.0)}
+    good = {
+        "floor_over_parts": Figure.of(1.0, 1.0),
+        "recommend_cpu_over_floor": Figure.of(1.5, 1.0),
+        "refusal_over_bare_asgi": Figure.of(0.6, 1.0),
+    }
     assert verdict(good) == 0
     assert verdict({**good, "recommend_cpu_over_floor": Figure.of(1.7, 1.0)}) == 1
     assert "recommend_cpu_over_floor: 1.700, at most 1.6 allowed: DOES NOT HOLD" in capsys.readouterr().out

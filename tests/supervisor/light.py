@@ -32,10 +32,11 @@ class Light:
         self._hits = 0
         self._open = 0
         self._own = 0
+        self._stuck = 0.0
         self._server: asyncio.Server | None = None
 
     def verbs(self) -> Mapping[str, Any]:
-        return {name: getattr(self, name) for name in ("metrics", "drain", "grow", "hang", "fail", "status")}
+        return {name: getattr(self, name) for name in ("metrics", "drain", "grow", "stick", "hang", "fail", "status")}
 
     def families(self) -> list[Family]:
         return [
@@ -51,6 +52,10 @@ class Light:
 
     async def grow(self, size: int) -> Mapping[str, Any]:
         self._own = size
+        return {}
+
+    async def stick(self, seconds: float) -> Mapping[str, Any]:
+        self._stuck = seconds
         return {}
 
     async def hang(self) -> Mapping[str, Any]:
@@ -74,7 +79,7 @@ class Light:
         self.ended.set()
 
     def vitals(self) -> Beat:
-        return Beat(own=self._own)
+        return Beat(own=self._own, stuck=self._stuck)
 
     async def serve(self, listening: socket.socket) -> None:
         self._server = await asyncio.start_server(self._answer, sock=listening)

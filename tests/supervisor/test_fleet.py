@@ -88,6 +88,20 @@ def test_a_blocked_loop_is_no_sign_of_life(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_worker_whose_pool_is_held_by_what_nobody_waits_for_is_replaced(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with fleet_of(tmp_path, 1, replace(QUICK, stuck=10.0)) as place:
+            await place.fleet.start()
+            [held] = place.fleet.workers
+            await held.call("stick", seconds=9.0)
+            await asyncio.gather(*(held.call("status") for _ in range(3)))
+            await held.call("stick", seconds=11.0)
+            await until(lambda: place.fleet.restarts == {"stuck": 1}, "the replacement")
+            assert place.fleet.workers[0].pid != held.pid
+
+    run(work())
+
+
 def test_a_worker_above_the_memory_ceiling_goes_after_another_has_come(tmp_path: Path) -> None:
     async def work() -> None:
         async with fleet_of(tmp_path, 1, replace(QUICK, memory=1 << 30)) as place:

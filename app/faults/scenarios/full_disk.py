@@ -20,8 +20,9 @@ async def run(kit: Kit) -> Verdict:
     """One worker, whose `var` and log lie on a disk of a few MiB; a scene with an experiment, if there is one."""
     verdict, seconds = Verdict(), kit.seconds(20.0, 6.0)
     var = kit.folder / "var"
+    experiment = _with_experiment(kit.base)
     with small_disk(var) as disk:
-        async with staged(kit, scene=_with_experiment(kit.base), log=var / "service.log") as stage:
+        async with staged(kit, scene=experiment, log=var / "service.log") as stage:
 
             async def fault() -> None:
                 kit.say(f"no room on the disk for {seconds:.0f} s ({disk.error})")
@@ -34,6 +35,8 @@ async def run(kit: Kit) -> Verdict:
     verdict.note("by", disk.error)
     for name in LOST:
         verdict.note(name, counts.get(name))
+    lost = counts.get(LOST[0], 0.0)
+    verdict.must(experiment is None or lost > 0, f"exposures that could not be written are counted: {lost:.0f}")
     in_time(verdict, "fault", played.fault, stage.budget)
     no_error(verdict, played.result)
     no_empty_list(verdict, played.result)

@@ -16,6 +16,8 @@ from app.faults.timeline import play
 SETTLE = 3.0
 WARM = 1_000
 TASKS = 8
+DESCRIPTORS = 16
+"""As many as the store's pool may have, whose connections open when they are first needed."""
 
 
 async def run(kit: Kit) -> Verdict:
@@ -28,7 +30,7 @@ async def _played(stage: Stage) -> Verdict:
     kit, verdict, workers = stage.kit, Verdict(), stage.server.workers
     count = int(kit.seconds(100_000, 5_000))
     # The first ones fill free lists and buffers that are kept; what leaks goes on after them.
-    await _reset(stage, WARM)
+    await asyncio.gather(_reset(stage, WARM), stage.warm())
     await asyncio.sleep(SETTLE)
     before, tasks = [held(pid) for pid in workers], await _tasks(stage)
     made = 0
@@ -43,7 +45,7 @@ async def _played(stage: Stage) -> Verdict:
     await asyncio.sleep(SETTLE)
     verdict.note("resets", made)
     verdict.must(made >= count, f"{made} of {count} connections were made and reset")
-    flat(verdict, before, [held(pid) for pid in workers])
+    flat(verdict, before, [held(pid) for pid in workers], DESCRIPTORS)
     more = await _tasks(stage) - tasks
     verdict.note("tasks_more", more)
     verdict.must(more <= TASKS, f"tasks are flat: {more:.0f} more, at most {TASKS}")
