@@ -52,11 +52,7 @@ def learn(data: Dataset, recipe: Recipe, progress: Callable[[str], None]) -> Kno
     near = decayed_matrix(data.user, data.item, data.ts, one, shape, data.as_of, recipe.neighbour_half_life)
     i2i = _lists(neighbours(near, ItemToItemSettings()))
     progress("popularity")
-    columns = popularity_columns(data.user, data.item, data.ts, shape[1], data.as_of)
-    for code in data.found.codes:
-        column = data.item_columns[code]
-        codes = column.codes if isinstance(column, Strings) else np.asarray(column)
-        columns[f"{code}_sold_30d"] = sold_of_codes(columns["sold_30d"], codes)
+    columns = popularity(data)
     popular = _popular(data, recipe)
     progress("index")
     known = np.flatnonzero(~np.isnan(users[:, 0]))
@@ -64,6 +60,16 @@ def learn(data: Dataset, recipe: Recipe, progress: Callable[[str], None]) -> Kno
     asking = users[rng.choice(known, min(QUERIES, len(known)), replace=False)] if len(known) else users[:0]
     index = build_index(items, np.ascontiguousarray(asking), space=SPACE, seed=recipe.seed)
     return Knowledge(users, items, wide_users, wide_items, i2i, popular, columns, index)
+
+
+def popularity(data: Dataset) -> dict[str, np.ndarray]:
+    """Columns over items of how they sell, and how what shares a code with them does."""
+    columns = popularity_columns(data.user, data.item, data.ts, len(data.item_ids), data.as_of)
+    for code in data.found.codes:
+        column = data.item_columns[code]
+        codes = column.codes if isinstance(column, Strings) else np.asarray(column)
+        columns[f"{code}_sold_30d"] = sold_of_codes(columns["sold_30d"], codes)
+    return columns
 
 
 def _factors(data: Dataset, recipe: Recipe, factors: int, half_life: float) -> tuple[np.ndarray, np.ndarray]:

@@ -181,7 +181,11 @@ async def _exchange(
     refused: Callable[[CommandError], None] = lambda _: None,
 ) -> list[Reply]:
     packed = b"".join([_pack(command) for command in commands])
-    await connection.send_packed_command(packed, check_health=False)
+    try:
+        await connection.send_packed_command(packed, check_health=False)
+    except RuntimeError as error:
+        # uvloop's word for a transport that the server has closed meanwhile.
+        raise ConnectionResetError(f"the connection is closed: {error}") from error
     read = connection.read_response
     replies: list[Reply] = []
     for _ in commands:

@@ -27,7 +27,6 @@ from stages.types import F32, FULL, NO_ROWS, Answer, Candidates, Quality, Reques
 from stages.usual import Usual
 
 IN_PLACE_MS = 2.0  # models that take longer go to the pool (evidence: a hop costs about a tenth of that)
-SLOW_SECONDS = 0.005  # and so does what was quick when it was measured and isn't any more
 FILL_RESERVE = 0.1  # share of a request's time held back for fill and encoding
 
 
@@ -145,7 +144,7 @@ class Pipeline:
         return batch
 
     def _is_slow(self, step: Step) -> bool:
-        return step.cost_ms > IN_PLACE_MS or self.usual.of(step) > SLOW_SECONDS
+        return step.cost_ms > IN_PLACE_MS or self.usual.slow(step)
 
     async def _pooled(self, steps: Sequence[Step], batch: Candidates, job: Job) -> Candidates:
         """Run steps on the pool, until the deadline: then they are given up, and answered by their policies."""

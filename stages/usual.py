@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
+SLOW = 0.005
+"""Seconds above which a step should not hold up an event loop."""
+_STALL, _WARY = 0.05, 10.0  # a run so long makes a step count as slow for so long, however quick it is otherwise
 _WEIGHT = 0.2
 # One slow run (a stall of the machine) counts as at most four times the usual; a step that stays slow is known
 # for it after some ten runs.
@@ -25,13 +30,15 @@ class Costed(Protocol):
 
 
 class Usual:
-    """Seconds per step of one scene's plan, from the runs seen so far. O(1), one number per step.
+    """Seconds per step of one snapshot's plans, from the runs seen so far. O(1), a few numbers per step.
 
-    Seen on the event loop; `fits` may be asked from the compute pool.
+    Seen on the event loop; `fits` may be asked from the compute pool. `clock`: monotonic seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self._seconds: dict[str, float] = {}
+        self._wary: dict[str, float] = {}
         self._refused: dict[str, int] = {}
 
     def of(self, step: Costed) -> float:
@@ -41,11 +48,20 @@ class Usual:
 
     def saw(self, name: str, seconds: float) -> None:
         """Take the time of one run."""
+        if seconds >= _STALL:
+            self._wary[name] = self._clock() + _WARY
         usual = self._seconds.get(name)
         if usual is None:
             self._seconds[name] = seconds
         else:
             self._seconds[name] = usual + _WEIGHT * (min(seconds, _MOST * usual + _SLACK) - usual)
+
+    def slow(self, step: Costed) -> bool:
+        """Whether the step usually takes longer than SLOW, or hung a moment ago: what hangs once does it again."""
+        if self.of(step) > SLOW:
+            return True
+        until = self._wary.get(step.name)
+        return until is not None and self._clock() < until
 
     def fits(self, step: Costed, left: float) -> bool:
         """Whether the step usually ends within `left` seconds.

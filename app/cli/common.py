@@ -22,6 +22,7 @@ VERBS = {
     "schema": "write JSON Schemas of the configuration files, for editors",
     "recommend": "ask the running service for a user's list, with reasons",
     "why": "ask the running service why an item is not in a user's list",
+    "ab": "experiments: check, why, simulate, srm, power, analyze, aa, start, ramp, stop",
     "release": "list, activate, roll back and remove releases",
     "faults": "break things on purpose under load, and print what must hold",
     "loadtest": "load the running service and report what it sustains inside its budget",

@@ -13,7 +13,7 @@ from stages.types import Scalar
 
 @dataclass(frozen=True, slots=True)
 class DeclaredParam:
-    """A parameter: `values` has the default first, then every value that a bucket sets."""
+    """A parameter: `values` has the default first, then every value that a launch or a bucket sets."""
 
     name: str
     type: str
@@ -55,7 +55,9 @@ def _layers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _settings(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for _, scene in _children(document, "scenes"):
         for _, layer in _children(scene, "layers"):
+            setters = [launch for _, launch in _children(layer, "launches")]
             for _, experiment in _children(layer, "experiments"):
-                for _, bucket in _children(experiment, "buckets"):
-                    if isinstance(bucket, dict) and isinstance(bucket.get("set"), dict):
-                        yield bucket["set"]
+                setters += [bucket for _, bucket in _children(experiment, "buckets")]
+            for setter in setters:
+                if isinstance(setter, dict) and isinstance(setter.get("set"), dict):
+                    yield setter["set"]

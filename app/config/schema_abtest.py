@@ -42,12 +42,21 @@ BUCKET = _record(
     {"weight": SLOT, "control": {"type": "boolean"}, "set": _map(VALUE)},
     ("weight",),
 )
+RANGES = {"type": "array", "items": {"type": "array", "items": SLOT}}
+SLICES = _record(
+    {"every": {"type": "string", "description": "A length of time such as 30m, 1h or 1d."}, "salt": {"type": "string"}},
+    ("every",),
+)
 EXPERIMENT = _record(
     {
         "owner": {"type": "string"},
         "description": {"type": "string"},
         "status": {"enum": ["draft", "running", "paused", "ended"]},
-        "slots": {"type": "array", "items": {"type": "array", "items": SLOT}},
+        "slots": RANGES,
+        "unit": UNIT,
+        "domain": {"type": "string", "description": "The overlapping one unless an exclusive one is named."},
+        "slices": SLICES,
+        "freed": {**_map(RANGES), "description": "Slots given up while it ran, by time."},
         "salt": {"type": "string"},
         "when": {"type": "string", "description": "A condition over context.*."},
         "start": TIME,
@@ -57,8 +66,24 @@ EXPERIMENT = _record(
     },
     ("owner", "status", "slots", "buckets"),
 )
-LAYER = _record({"unit": UNIT, "salt": {"type": "string"}, "experiments": _map(EXPERIMENT)}, ("unit", "experiments"))
-SCENE = _record({"holdout": _record({"slots": SLOT, "unit": UNIT}, ("slots", "unit")), "layers": _map(LAYER)})
+LAUNCH = _record(
+    {
+        "set": _map(VALUE),
+        "when": {"type": "string", "description": "A condition over context.*."},
+        "start": TIME,
+        "end": TIME,
+        "owner": {"type": "string"},
+        "description": {"type": "string"},
+    },
+    ("set",),
+)
+LAYER = _record(
+    {"unit": UNIT, "salt": {"type": "string"}, "launches": _map(LAUNCH), "experiments": _map(EXPERIMENT)},
+    ("unit", "experiments"),
+)
+DOMAIN = _record({"slots": RANGES, "exclusive": {"type": "boolean"}, "unit": UNIT}, ("slots",))
+HOLDOUT = _record({"slots": SLOT, "unit": UNIT}, ("slots", "unit"))
+SCENE = _record({"holdout": HOLDOUT, "domains": _map(DOMAIN), "layers": _map(LAYER)})
 ABTEST = MappingProxyType(
     _record({"version": {"const": 1}, "params": _map(PARAM), "scenes": _map(SCENE)}, ("version",))
 )

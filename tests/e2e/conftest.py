@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from app.config.write import write_files
 from tests.e2e.shop import Shop, make_shop
 from tests.service import Place, Service, recserve, serving
+
+# One worker, unless a test is about several; and what a busy machine makes wait gives up no quality.
+CALM = {"workers": 1, "admission": {"wait": "1s"}}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +34,8 @@ def built(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Place:
     files = ("--interactions", shop.interactions, "--items", shop.items, "--users", shop.users)
     done = recserve("bootstrap", *files, *place.words)
     assert done.returncode == 0, done.stderr
+    settings = yaml.safe_load(place.read("service.yaml")) | CALM
+    write_files(place.configs, {"service.yaml": settings})  # as unedited as bootstrap's
     return place
 
 

@@ -168,10 +168,24 @@ def test_a_store_that_fails_during_the_import_changes_nothing(fresh: Callable[[]
     before = snapshot(place)
     with running_valkey() as store:
         ask_store(store.url, ("CONFIG", "SET", "maxmemory", "1"))
-        done = recserve("bootstrap", "--interactions", log, *place.words, env={"REDIS_URL": store.url})
+        done = recserve("bootstrap", "--interactions", log, "--force", *place.words, env={"REDIS_URL": store.url})
     assert done.returncode == 1
     assert "maxmemory" in done.stderr
     assert snapshot(place) == before
+
+
+def test_a_release_of_a_fraction_of_the_size_is_built_and_not_activated(
+    fresh: Callable[[], Place], tmp_path: Path
+) -> None:
+    place, log = fresh(), write_log(tmp_path / "log.parquet", TINY["one item"])
+    active, configs = (place.var / "releases" / "active").read_text(), place.read("features.yaml")
+    done = recserve("bootstrap", "--interactions", log, "--overwrite", *place.words)
+    assert done.returncode == 1
+    assert "entities item: 1 rows, and" in done.stderr
+    assert "Not activated. If that is how it should be: bootstrap with --force" in done.stderr
+    assert (place.var / "releases" / "active").read_text() == active
+    assert place.read("features.yaml") == configs
+    assert recserve("bootstrap", "--interactions", log, "--overwrite", "--force", *place.words).returncode == 0
 
 
 def test_own_scenes_that_would_not_fit_are_told_and_nothing_changes(fresh: Callable[[], Place], tmp_path: Path) -> None:
@@ -180,7 +194,7 @@ def test_own_scenes_that_would_not_fit_are_told_and_nothing_changes(fresh: Calla
     own = "version: 1\nscene: own\nbudget: 100ms\nrecall:\n  popular: {k: 50, by: user.region}\n"
     (place.configs / "scenes" / "own.yaml").write_text(own, encoding="utf-8")
     before = snapshot(place)
-    done = recserve("bootstrap", "--interactions", log, *place.words)
+    done = recserve("bootstrap", "--interactions", log, "--force", *place.words)
     assert done.returncode == 1
     assert f"{place.configs}/scenes/own.yaml:" in done.stderr
     assert snapshot(place) == before

@@ -87,7 +87,7 @@ def test_a_refused_push_changes_nothing(own: Place, around: Surroundings, tmp_pa
         first = current.serving
         for name, old, new, said in (
             ("scenes/home.yaml", "budget: 120ms", "budget: soon", "budget"),
-            ("service.yaml", "version: 1", "version: 1\nworkers: 3", "Read at start only"),
+            ("service.yaml", "workers: 1", "workers: 3", "Read at start only"),
         ):
             [error] = await current.reload(pinned(own, name, old, new, tmp_path / said))
             assert said in error

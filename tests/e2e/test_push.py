@@ -25,8 +25,7 @@ PUSHES = 20
 
 @pytest.fixture(scope="module")
 def running(place: Place) -> Iterator[Service]:
-    with (place.configs / "service.yaml").open("a", encoding="utf-8") as file:
-        file.write("workers: 2\npush: {canary: 1s, share: 0.5}\n")
+    place.replace("service.yaml", "workers: 1", "workers: 2\npush: {canary: 1s, share: 0.5}")
     with serving(place) as service:
         yield service
 

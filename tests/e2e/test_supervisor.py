@@ -67,7 +67,7 @@ class Traffic:
 def live(fresh: Callable[[], Place]) -> Iterator[Service]:
     place = fresh()
     # Others use this machine too: what waits for the processor is not to be refused here.
-    place.replace("service.yaml", "releases:", "workers: 2\ndrain: 2s\nadmission: {wait: 1s}\nreleases:")
+    place.replace("service.yaml", "workers: 1", "workers: 2\ndrain: 2s")
     with serving(place) as running:
         yield running
 
@@ -162,7 +162,7 @@ def test_a_release_that_is_gone_later_leaves_the_workers_that_serve(live: Servic
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_supervisor(fresh: Callable[[], Place], number: signal.Signals) -> None:
     place = fresh()
-    place.replace("service.yaml", "releases:", "workers: 2\nreleases:")
+    place.replace("service.yaml", "workers: 1", "workers: 2")
     with serving(place) as service:
         started = [*service.workers, service.watchdog, *children(service.watchdog)]
         assert len(started) == 4

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from bootstrap.artefacts import popularity
 from bootstrap.dataset import Dataset
 from bootstrap.funnel import Funnel, load_cut
-from bootstrap.popularity import popularity_columns
 from bootstrap.read import read_inputs
 from bootstrap.recipe import Recipe, scenes
 from stages.runtime.models import open_session
@@ -28,7 +28,7 @@ def test_served_scores_are_the_models_on_the_features_that_training_sees(
     scene = next(one for one in scenes(recipe, data.found) if one.name == name)
     root = built.var / "releases" / (built.var / "releases" / "active").read_text().strip()
     document = json.loads((root / "manifest.json").read_text())
-    columns = popularity_columns(data.user, data.item, data.ts, len(data.item_ids), data.as_of)
+    columns = popularity(data)
     dim = int(document["views"]["item_titles"]["fields"]["title_vector"].removeprefix("f32[").removesuffix("]"))
     funnel = Funnel(data, recipe, scene, load_cut(root, data, recipe, columns, dim))
     session = open_session(root / f"{name}_ranker.onnx")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from features.commands import Command, Reply
 from features.embedded import EmbeddedStore
@@ -180,3 +181,27 @@ def test_valkey_and_tls_urls_are_understood() -> None:
         "unix:///tmp/s?db=1",
     ):
         RedisTier(url)
+
+
+def test_a_connection_that_broke_under_the_hand_is_an_outage_and_not_a_bug(tmp_path: Path) -> None:
+    """uvloop raises RuntimeError when one writes to a transport that was closed a moment ago."""
+
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.write(b"+PONG\r\n")
+
+    async def scenario() -> None:
+        async with listening(tmp_path, answering) as url, tier(url, timeout=5.0) as store:
+            await store.execute([("PING",)], timeout=5.0)
+            [idle] = store._idle
+
+            async def never() -> bool:
+                return False
+
+            idle.can_read = never  # type: ignore[assignment]  # it breaks between the look and the writing
+            idle._writer.transport.abort()  # type: ignore[union-attr]
+            await asyncio.sleep(0)
+            with pytest.raises(StoreUnavailable):
+                await store.execute([("PING",)], timeout=5.0)
+
+    uvloop.run(scenario())

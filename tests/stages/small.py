@@ -34,6 +34,8 @@ from stages.runtime.indexes import build_index
 from stages.runtime.release import LoadedRelease, ReleaseSpec, ViewSpec, load_release
 from stages.scene import SceneConfig, StepConfig
 from stages.types import FULL, Answer, Quality, Request
+from stages.usual import Usual
+from tests.stages.virtual import loop_time
 
 N_ITEMS, N_USERS, DIM, NOW = 400, 40, 16, 1_700_000_000.0
 SCHEMA = {
@@ -161,6 +163,13 @@ def home(**changes: Any) -> SceneConfig:
     return replace(scene, **changes)
 
 
+class InPlace(Usual):
+    """For a virtual clock, which other threads can't read: however the machine stalls, nothing moves to the pool."""
+
+    def slow(self, step: Any) -> bool:
+        return False
+
+
 @dataclass
 class Engine:
     """The funnel over the small release with an in-memory store."""
@@ -180,7 +189,9 @@ class Engine:
         reader = UserReader(loaded.items, loaded.users, features, (), Recent("user.recent_items", 50))
         fetcher = ItemFetcher(loaded.items, features, {view.name: view for view in self.live})
         release = Release("r1", loaded.manifest.as_of, loaded.items, loaded.resident, loaded.derived)
-        self.pipeline = Pipeline("c1", release, reader, fetcher, ThreadPoolExecutor(1), self.clock)
+        usual = InPlace() if self.clock is loop_time else Usual()
+        pool = ThreadPoolExecutor(1)
+        self.pipeline = Pipeline("c1", release, reader, fetcher, pool, self.clock, usual=usual)
 
     async def _before(self, commands: object) -> None:
         if self.outage is not None:

@@ -201,9 +201,21 @@ def test_past_the_deadline_no_channel_starts(shop: Engine) -> None:
 
 def test_a_slow_store_leaves_its_rest_of_the_time_to_the_channels(shop: Engine) -> None:
     async def slow(commands: Any) -> None:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)
 
     shop.store.before = slow
     answer, _, took = asked(shop, scene(delayed("a", 0.1, 1), delayed("b", 5.0, 2), budget=1.0), user="u1")
     assert set(answer.ids) == items(1)
-    assert took == pytest.approx(0.7)
+    assert took == pytest.approx(0.3 + 0.5 * (0.9 - 0.3))
+
+
+def test_the_store_gets_half_of_the_time_at_most(shop: Engine) -> None:
+    async def bounded(commands: Any, *, timeout: float, atomic: bool = False) -> Any:
+        asked.append(timeout)
+        return await execute(commands, timeout=timeout, atomic=atomic)
+
+    asked: list[float] = []
+    execute = shop.store.execute
+    shop.store.execute = bounded  # type: ignore[method-assign]  # the same call, noted
+    run_virtual(shop.ask(scene(delayed("a", 0.1, 1), budget=1.0), user_id="u1"))
+    assert asked == [pytest.approx(0.45)]

@@ -50,3 +50,24 @@ def test_it_stays_between_the_shortest_and_the_longest_run(seconds: list[float])
     for one in seconds:
         usual.saw("rank.model", one)
     assert min(seconds) * 0.999 <= usual.of(STEP) <= max(seconds) * 1.001
+
+
+def test_a_step_that_hung_once_counts_as_slow_for_a_while_however_quick_it_is_otherwise() -> None:
+    now = 0.0
+    usual = Usual(lambda: now)
+    for _ in range(50):
+        usual.saw("rank.model", 0.001)
+    assert not usual.slow(STEP)
+    usual.saw("rank.model", 2.0)
+    for _ in range(50):
+        usual.saw("rank.model", 0.001)
+    assert usual.slow(STEP)
+    now = 11.0
+    assert not usual.slow(STEP)
+
+
+def test_a_step_that_is_always_slow_is() -> None:
+    usual = Usual()
+    for _ in range(50):
+        usual.saw("rank.model", 0.02)
+    assert usual.slow(STEP)
