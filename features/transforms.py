@@ -41,7 +41,7 @@ class ParameterKind(StrEnum):
     RESIDENT_MATRIX = "resident_matrix"
     """An item vector column of the release, whole: f32[items, d]."""
     RESIDENT_CODES = "resident_codes"
-    """Codes of a string item column of the release, whole: i32[items], -1 missing."""
+    """Codes of an item column of the release, whole: i32[items], from 0 on without gaps, -1 missing."""
     CONSTANT = "constant"
     """A number written in the configuration."""
 
@@ -115,42 +115,42 @@ def history_nearest(rows: Rows, history: HistoryDigest, vectors: F32, last: int 
 def history_share(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32], half_life_days: float = np.inf) -> F32:
     """Share of the events whose item has the same code, each event halved per `half_life_days` of age.
 
-    NaN without a code or a history. O((n + m) log m).
+    NaN without a code or a history. O(n + m + largest code).
     """
     seen = codes.take(history.history.rows)
     coded = seen >= 0
-    known, at = np.unique(seen[coded], return_inverse=True)
-    if known.size == 0:
+    seen = seen[coded]
+    if seen.size == 0:
         return _missing(rows.size)
     # Ages count from the newest one: the share is the same, and an old history's weights don't all become 0.
     age = history.age_days[coded]
-    weight = np.bincount(at, np.exp2((age - age.min()) * (-1.0 / half_life_days)))
-    return _of_code(codes.take(rows), known, weight / weight.sum(), 0.0)
+    weight = np.bincount(seen, np.exp2((age - age.min()) * (-1.0 / half_life_days)))
+    return _of_code(codes.take(rows), weight / weight.sum(), 0.0)
 
 
 def history_code_variety(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32]) -> F32:
-    """Distinct items over events, among those of the same code; NaN without one. O((n + m) log m)."""
+    """Distinct items over events, among those of the same code; NaN without one. O(n + m + largest code)."""
     own = history.per_item
     seen = codes.take(own.rows)
     coded = seen >= 0
-    known, at = np.unique(seen[coded], return_inverse=True)
-    return _of_code(codes.take(rows), known, np.bincount(at) / np.bincount(at, own.count[coded]), np.nan)
+    seen = seen[coded]
+    if seen.size == 0:
+        return _missing(rows.size)
+    events = np.bincount(seen, own.count[coded])
+    variety = np.divide(np.bincount(seen), events, out=np.full(events.size, np.nan), where=events > 0)
+    return _of_code(codes.take(rows), variety, np.nan)
 
 
 def history_code_days(rows: Rows, history: HistoryDigest, codes: NDArray[np.int32]) -> F32:
-    """Days since the last event with an item of the same code; NaN without one. O(n log m + m log m)."""
+    """Days since the last event with an item of the same code; NaN without one. O(n + m + largest code)."""
     seen = codes.take(history.history.rows)
-    mine = codes.take(rows)
+    coded = seen >= 0
+    seen = seen[coded]
     if seen.size == 0:
         return _missing(rows.size)
-    order = np.argsort(seen, kind="stable")
-    ordered = seen.take(order)
-    # Inside a code events keep their order in time, so the entry before the right edge is the newest.
-    at = np.searchsorted(ordered, mine, side="right") - 1
-    found = (at >= 0) & (ordered.take(np.maximum(at, 0)) == mine) & (mine >= 0)
-    days = history.age_days.take(order.take(np.maximum(at, 0))).astype(np.float32)
-    days[~found] = np.nan
-    return days
+    days = np.full(int(seen.max()) + 1, np.nan)
+    days[seen] = history.age_days[coded]  # events are in the order of time, and the last one assigned stays
+    return _of_code(codes.take(rows), days, np.nan)
 
 
 def history_ratio(rows: Rows, history: HistoryDigest, values: F32, last: int = 50) -> F32:
@@ -222,13 +222,10 @@ def _gaps(history: HistoryDigest) -> NDArray[np.float64]:
         return np.where(item.days > 1, (item.last - item.first) / DAY / (item.days - 1), np.nan)
 
 
-def _of_code(mine: NDArray[np.int32], known: NDArray[np.int32], values: NDArray[Any], absent: float) -> F32:
-    """The value of each of the codes `mine`: `known` ascending has `values`, others are `absent`, none is NaN."""
-    out = np.full(mine.size, absent, np.float32)
-    if known.size:
-        at = np.minimum(np.searchsorted(known, mine), known.size - 1)
-        has = known.take(at) == mine
-        out[has] = values.take(at[has])
+def _of_code(mine: NDArray[np.int32], values: NDArray[Any], absent: float) -> F32:
+    """`values` by code for each of `mine`; `absent` for a code beyond them, NaN for none (-1)."""
+    out: F32 = values.take(np.clip(mine, 0, values.size - 1)).astype(np.float32)
+    out[mine >= values.size] = absent
     out[mine < 0] = np.nan
     return out
 

@@ -97,12 +97,21 @@ def _function(spec: DerivedSpec, known: Mapping[str, Column]) -> Derived:
     return lambda columns, batch: apply(*[argument(columns, batch) for argument in arguments])
 
 
+def _codes(column: Column) -> np.ndarray[Any, Any]:
+    """A column's values as small numbers without gaps, -1 for a negative one or none. O(items log items)."""
+    if isinstance(column, Strings):
+        return column.codes
+    codes = np.unique(column, return_inverse=True)[1].astype(np.int32)
+    codes[~(column >= 0)] = -1
+    return codes
+
+
 def _argument(spec: DerivedSpec, kind: ParameterKind, value: Any, known: Mapping[str, Column]) -> Argument:
     if kind in _WHOLE:
         whole = known.get(value)
         if whole is None:
             raise ReleaseError(f"{spec.name}: {spec.transform} needs {value} in memory. Expected a resident column.")
-        fixed: Any = whole.codes if isinstance(whole, Strings) else whole
+        fixed = _codes(whole) if kind is ParameterKind.RESIDENT_CODES else whole
         return lambda _columns, _batch: fixed
     if kind is ParameterKind.HISTORY:
         return lambda columns, _: columns.digest(value)
