@@ -32,16 +32,26 @@ A configuration with problems compiles to None and all of them:
 >>> Experiments.compile(document, {"app_version": "semver"}, ["home"])[1][0].message
 'the slot range [2000, 0) of exp_mmr@1 is inverted. Expected [from, to) with from below to.'
 
-What its author may change while an experiment runs says `Experiments.refuses`; what was seen is written
-by `ExposureLog`.
+Why a request is assigned as it is:
+
+>>> document["scenes"]["home"]["layers"]["re_rank"]["experiments"]["exp_mmr@1"]["slots"] = [[0, 2000]]
+>>> experiments, _ = Experiments.compile(document, {"app_version": "semver"}, ["home"])
+>>> why = experiments.explain("home", {"user_id": "user_7"}, {}, now=1_770_000_000.0)
+>>> why.layers[0].place.salt, why.layers[0].place.slot, why.layers[0].reason
+('home/re_rank/1', 5632, 'unallocated')
+
+What its author may change while an experiment runs says `Experiments.refuses`, who would move says
+`abtest.moves.moves`, and `abtest.freed.free_slots` finds slots that have rested. What was seen is written by
+`ExposureLog`.
 """
 
-from abtest.assign import REASONS, Assignment, Decision
+from abtest.decision import REASONS, Assignment, Decision
 from abtest.experiments import Experiments
+from abtest.explain import Explanation
 from abtest.exposure import ExposureLog
 from abtest.hashing import MAX_UNIT_BYTES, SLOTS, encode_unit, slot
 from abtest.params import Param, Value
-from abtest.plan import UNITS, Bucket, Experiment, Holdout, Layer, ScenePlan
+from abtest.plan import UNITS, Bucket, Domain, Domains, Experiment, Freed, Holdout, Launch, Layer, ScenePlan
 from abtest.problems import Problem
 
 __all__ = [
@@ -52,10 +62,15 @@ __all__ = [
     "Assignment",
     "Bucket",
     "Decision",
+    "Domain",
+    "Domains",
     "Experiment",
     "Experiments",
+    "Explanation",
     "ExposureLog",
+    "Freed",
     "Holdout",
+    "Launch",
     "Layer",
     "Param",
     "Problem",

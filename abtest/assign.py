@@ -1,82 +1,33 @@
 """One request's assignment: which bucket of which experiment, in every layer, and why."""
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
 
-from abtest.hashing import encode_unit, slot_of
-from abtest.params import Value
-from abtest.plan import Bucket, Experiment, Layer, ScenePlan
+from abtest.decide import decide, enter, lives, whitelisted
+from abtest.decision import DEFAULT_LABELS, Assignment, Decision
+from abtest.hashing import SLOTS, encode_unit, murmur3_32, slot_of
+from abtest.plan import Bucket, Domain, Domains, Experiment, Holdout, Layer, ScenePlan
+from abtest.problems import nearest
 
-REASONS: Final = (
-    "hash",
-    "whitelist",
-    "holdout",
-    "no_unit",
-    "condition",
-    "not_started",
-    "ended",
-    "paused",
-    "unallocated",
-)
-"""Why a layer decided as it did: a bucket comes by `hash` or `whitelist`, all others are the defaults."""
+__all__ = ["DEFAULT_LABELS", "Assignment", "Decision", "Units", "assign", "placed"]
 
-_DEFAULT_LABELS: Final = MappingProxyType({reason: f"default:{reason}" for reason in REASONS})
-
-
-class Decision(NamedTuple):
-    """What one layer decided.
-
-    `experiment` is the one that holds the unit's slot, `bucket` is set only for the enrolled. `encoded` is
-    the unit as hashed, `slot` its place in the layer and `bucket_slot` its place in the experiment; each is
-    None where the decision fell before it was needed.
-    """
-
-    layer: Layer
-    reason: str
-    encoded: bytes | None = None
-    slot: int | None = None
-    experiment: Experiment | None = None
-    bucket_slot: int | None = None
-    bucket: Bucket | None = None
-
-    @property
-    def label(self) -> str:
-        """`experiment@version/bucket`, or `default:reason`."""
-        return _DEFAULT_LABELS[self.reason] if self.bucket is None else self.bucket.label
-
-    @property
-    def unit(self) -> str | None:
-        """The unit as text."""
-        return None if self.encoded is None else self.encoded.decode()
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """All of one request's decisions.
-
-    `params` holds a value for every parameter of the scene and is read-only. `buckets` (layer to label) is
-    a dictionary of the caller's own, ready for an answer. `decisions` has one entry per layer.
-    """
-
-    params: Mapping[str, Value]
-    buckets: dict[str, str]
-    decisions: tuple[Decision, ...]
+Units = Mapping[str, str | int | None]
+"""What is known of each type of unit."""
 
 
 def assign(
-    plan: ScenePlan, units: Mapping[str, str | int | None], context: Mapping[str, object], now: float
+    plan: ScenePlan, units: Units, context: Mapping[str, object], now: float, forced: Mapping[str, str]
 ) -> Assignment:
     """Decide every layer of a scene; see `Experiments.assign`."""
     encoded: dict[str, bytes | None] = {}
-    held = False
-    holdout = plan.holdout
-    if holdout is not None:
-        key = encoded[holdout.unit] = encode_unit(units.get(holdout.unit))
-        held = key is not None and slot_of(holdout.prefix, key) < holdout.slots
-    params = dict(plan.defaults)
+    held = plan.holdout is not None and _is_held(plan.holdout, units, encoded)
+    params = plan.defaults.copy() if held else plan.launched.copy()  # type: ignore[attr-defined]  # quicker than dict()
+    if plan.launches and not held:
+        for launch in plan.launches:
+            if launch.holds(context, now):
+                params.update(launch.settings)
+    wanted = _wanted(plan, forced) if forced else None
+    place = _Place(plan.domains, units, encoded, now) if plan.domains is not None and not held else None
     buckets: dict[str, str] = {}
     decisions: list[Decision] = []
     for layer in plan.layers:
@@ -85,45 +36,88 @@ def assign(
             key = encoded[unit]
         else:
             key = encoded[unit] = encode_unit(units.get(unit))
-        decision = Decision(layer, "holdout", key) if held else decide(layer, key, context, now)
-        bucket = decision.bucket
+        if wanted is not None and layer.name in wanted:
+            decision = _force(layer, key, wanted[layer.name])
+        elif held:
+            decision = Decision(layer, "holdout", key)
+        elif key is None:
+            decision = Decision(layer, "no_unit")
+        elif place is None:
+            decision = decide(layer, key, context, now)
+        else:
+            decision = place.decide(layer, key, context, now)
+        bucket = decision[6]
         if bucket is None:
-            buckets[layer.name] = _DEFAULT_LABELS[decision.reason]
+            buckets[layer.name] = DEFAULT_LABELS[decision.reason]
         else:
             buckets[layer.name] = bucket.label
-            params.update(bucket.values)
+            for name, value in bucket.settings:
+                params[name] = value
         decisions.append(decision)
-    return Assignment(MappingProxyType(params), buckets, tuple(decisions))
+    return tuple.__new__(Assignment, (MappingProxyType(params), buckets, tuple(decisions)))
 
 
-def decide(layer: Layer, key: bytes | None, context: Mapping[str, object], now: float) -> Decision:
-    """Decide one layer for an encoded unit that isn't held out."""
-    if key is None:
-        return Decision(layer, "no_unit")
-    slot = slot_of(layer.prefix, key)
-    tester = layer.testers.get(key)
-    if tester is not None:
-        experiment, bucket = tester
-        if experiment.end is None or now < experiment.end:
-            return Decision(layer, "whitelist", key, slot, experiment, slot_of(experiment.prefix, key), bucket)
-    holder = layer.table[slot]
-    if holder is None:
-        return Decision(layer, "unallocated", key, slot)
-    obstacle = _obstacle(holder, context, now)
-    if obstacle is not None:
-        return Decision(layer, obstacle, key, slot, holder)
-    bucket_slot = slot_of(holder.prefix, key)
-    bucket = holder.buckets[bisect_right(holder.bounds, bucket_slot)]
-    return Decision(layer, "hash", key, slot, holder, bucket_slot, bucket)
+def _is_held(holdout: Holdout, units: Units, encoded: dict[str, bytes | None]) -> bool:
+    key = encoded[holdout.unit] = encode_unit(units.get(holdout.unit))
+    return key is not None and murmur3_32(holdout.prefix + key, 0) * SLOTS >> 32 < holdout.slots
 
 
-def _obstacle(experiment: Experiment, context: Mapping[str, object], now: float) -> str | None:
-    if experiment.resting is not None:
-        return experiment.resting
-    if experiment.start is not None and now < experiment.start:
-        return "not_started"
-    if experiment.end is not None and now >= experiment.end:
-        return "ended"
-    if experiment.when is not None and not experiment.when.holds(context):
-        return "condition"
-    return None
+class _Place:
+    """Where one unit is among the domains of a scene."""
+
+    def __init__(self, domains: Domains, units: Units, encoded: dict[str, bytes | None], now: float) -> None:
+        if domains.unit not in encoded:
+            encoded[domains.unit] = encode_unit(units.get(domains.unit))
+        self.key = encoded[domains.unit]
+        self.domain, self.tester = (None, None) if self.key is None else placed(domains, self.key, now)
+
+    def decide(self, layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Decision:
+        if self.key is None:
+            return Decision(layer, "no_unit", key)
+        if self.domain is None:
+            return Decision(layer, "unallocated", key)
+        if not self.domain.exclusive:
+            return decide(layer, key, context, now)
+        slot = slot_of(self.domain.prefix, self.key)
+        holder = self.domain.table[slot] if self.tester is None else self.tester[0]
+        if holder is None:
+            return Decision(layer, "unallocated", key, slot)
+        if holder.layer != layer.name:
+            return Decision(layer, "other_domain", key, slot)
+        if self.tester is not None:
+            return whitelisted(layer, key, slot, *self.tester)
+        return enter(layer, key, slot, holder, context, now)
+
+
+def placed(domains: Domains, key: bytes, now: float) -> tuple[Domain | None, tuple[Experiment, Bucket] | None]:
+    """Return a unit's domain, and what an exclusive experiment's whitelist gives it.
+
+    A tester belongs to the domain of the experiment, so that the exclusive ones stay so.
+    """
+    tester = domains.testers.get(key)
+    if tester is not None and (tester[1] is None or lives(tester[1][0], now)):
+        return tester
+    return domains.table[slot_of(domains.prefix, key)], None
+
+
+def _wanted(plan: ScenePlan, forced: Mapping[str, str]) -> dict[str, tuple[Experiment, Bucket] | None]:
+    """Return what was forced, by layer; None for the defaults."""
+    wanted: dict[str, tuple[Experiment, Bucket] | None] = {}
+    names = [layer.name for layer in plan.layers]
+    for name, label in forced.items():
+        if name not in names:
+            raise ValueError(f"the scene {plan.name} has no layer {name!r}. {nearest(name, names)}")
+        pairs = {b.label: (e, b) for e in plan.layer(name).experiments for b in e.buckets}
+        if label not in pairs and label.partition(":")[0] != "default":
+            raise ValueError(f"the layer {name} has no bucket {label!r}. {nearest(label, (*pairs, 'default'))}")
+        wanted[name] = pairs.get(label)
+    return wanted
+
+
+def _force(layer: Layer, key: bytes | None, wanted: tuple[Experiment, Bucket] | None) -> Decision:
+    slot = None if key is None else slot_of(layer.prefix, key)
+    if wanted is None:
+        return Decision(layer, "forced", key, slot, forced=True)
+    experiment, bucket = wanted
+    bucket_slot = None if key is None else slot_of(experiment.prefix, key)
+    return Decision(layer, "forced", key, slot, experiment, bucket_slot, bucket, True)

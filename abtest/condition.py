@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from abtest.problems import Path, Report, finite
-from expression import Expression, ExpressionError, compile_expression
+
+if TYPE_CHECKING:
+    from expression import Expression
 
 _PREFIX = "context."
+_EXACT: Final[Mapping[str, type]] = MappingProxyType(
+    {"str": str, "semver": str, "int": int, "float": float, "bool": bool}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A compiled condition; `attributes` gives full name, name and type of what it reads."""
+    """A compiled condition; `attributes` gives full name, name, type and its class of what it reads."""
 
     text: str
-    expression: Expression
-    attributes: tuple[tuple[str, str, str], ...]
+    expression: "Expression"
+    attributes: tuple[tuple[str, str, str, type], ...]
 
     def holds(self, context: Mapping[str, object]) -> bool:
         """Say whether the context meets the condition.
@@ -23,12 +30,19 @@ class Condition:
         An attribute that is absent, or not of its declared type, is missing as the expression language has
         it: every comparison with it is false, and `missing(context.x)` is true.
         """
-        values = {full: _typed(context.get(name), kind) for full, name, kind in self.attributes}
+        values = {}
+        for full, name, kind, exact in self.attributes:
+            value = context.get(name)
+            # A float may be NaN, which `_typed` looks at; all else of the exact class is itself.
+            values[full] = value if value.__class__ is exact and exact is not float else _typed(value, kind)
         return bool(self.expression(values))
 
 
 def read_condition(report: Report, value: object, path: Path, context: Mapping[str, str]) -> Condition | None:
     """Compile a condition over the attributes that `context` declares (name to type)."""
+    # The language brings numpy; what has no conditions does without, and `import abtest` stays quick.
+    from expression import ExpressionError, compile_expression
+
     text = report.text(value, path, "a condition")
     if text is None:
         return None
@@ -41,7 +55,8 @@ def read_condition(report: Report, value: object, path: Path, context: Mapping[s
         report.add(path, f"the condition is a {expression.type}", "Expected a comparison, or a bool.")
         return None
     names = sorted(full.removeprefix(_PREFIX) for full in expression.names)
-    return Condition(text, expression, tuple((_PREFIX + name, name, context[name]) for name in names))
+    attributes = ((_PREFIX + name, name, context[name], _EXACT[context[name]]) for name in names)
+    return Condition(text, expression, tuple(attributes))
 
 
 def _typed(value: object, kind: str) -> object:

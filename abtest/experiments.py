@@ -3,14 +3,19 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Self
+from typing import Final, Self
 
-from abtest.assign import Assignment, assign
+from abtest.assign import assign
+from abtest.decision import Assignment
+from abtest.explain import Explanation, explain
+from abtest.freed import recently_freed
 from abtest.params import Param, Value
 from abtest.plan import ScenePlan
 from abtest.problems import Problem, Report
-from abtest.ramp import refused_changes
+from abtest.ramp import judge
 from abtest.read import read_document
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Experiments:
         units: Mapping[str, str | int | None],
         context: Mapping[str, object],
         now: float,
+        forced: Mapping[str, str] = _NOTHING,
     ) -> Assignment:
         """Assign one request; pure, without I/O, a few microseconds.
 
@@ -50,9 +56,14 @@ class Experiments:
         falls back to another unit. `context` holds scalars; an absent or mistyped attribute meets no
         condition. `now` is in epoch seconds. In this order: the holdout beats everything, a whitelist beats
         slots, dates, conditions and a zero weight (not the pause or the end of its experiment), and then
-        the slot decides. Raises KeyError for a scene that wasn't compiled.
+        the slots decide, of the domains first where there are any. Launches move the defaults of those who
+        aren't held out.
+
+        `forced` (layer to `experiment@version/bucket`, or to `default`) beats all that, whatever the status;
+        it is for debug requests whose sender is authorised, and every decision that it makes is marked. Raises
+        KeyError for a scene that wasn't compiled, ValueError for a forced layer or bucket that isn't there.
         """
-        return assign(self.scenes[scene], units, context, now)
+        return assign(self.scenes[scene], units, context, now, forced)
 
     def values_of(self, param: str) -> tuple[Value, ...]:
         """Return every value that the configuration names for a parameter, the default first.
@@ -63,12 +74,33 @@ class Experiments:
         declared = self.params[param]
         values: dict[Value, None] = {declared.default: None}
         for layer in self.scenes[declared.scene].layers:
+            for launch in layer.launches:
+                if param in launch.values:
+                    values[launch.values[param]] = None
             for experiment in layer.experiments:
                 for bucket in experiment.buckets:
                     if param in bucket.values:
                         values[bucket.values[param]] = None
         return tuple(values)
 
-    def refuses(self, old: "Experiments") -> list[Problem]:
-        """Return why this configuration may not replace `old` while experiments run; see `abtest.ramp`."""
-        return refused_changes(old.scenes, self.scenes)
+    def refuses(self, old: "Experiments", now: float | None = None) -> list[Problem]:
+        """Return why this configuration may not replace `old`; see `abtest.ramp`.
+
+        `now` is in epoch seconds; without it a start that is put off is refused even where it hasn't come yet.
+        """
+        return judge(old.scenes, self.scenes, now).refusals
+
+    def recently_freed(self, now: float) -> list[Problem]:
+        """Return a warning for each experiment in slots that another gave up under 14 days before `now`."""
+        return [problem for plan in self.scenes.values() for problem in recently_freed(plan, now)]
+
+    def explain(
+        self,
+        scene: str,
+        units: Mapping[str, str | int | None],
+        context: Mapping[str, object],
+        now: float,
+        forced: Mapping[str, str] = _NOTHING,
+    ) -> Explanation:
+        """Assign one request as `assign` does, and show every salt, hash, slot, condition and source of a value."""
+        return explain(self.scenes[scene], units, context, now, forced)

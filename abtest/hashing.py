@@ -7,9 +7,8 @@ would move every enrolled user.
 """
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Final
-
-import numpy as np
 
 from abtest import murmur3
 
@@ -62,7 +61,7 @@ def encode_unit(unit: object) -> bytes | None:
             encoded = unit.encode()
         except UnicodeEncodeError:
             return None
-    elif isinstance(unit, int | np.integer) and not isinstance(unit, bool):
+    elif isinstance(unit, int | Integral) and not isinstance(unit, bool):
         number = int(unit)
         if number.bit_length() > _MAX_UNIT_BITS:
             return None

@@ -3,11 +3,12 @@
 Its parts compare by identity, since what is compared are always parts of one plan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from abtest.condition import Condition
+from abtest.hashing import SLOTS
 from abtest.params import Value
 
 UNITS: Final = ("user_id", "device_id", "session_id", "request_id")
@@ -19,22 +20,39 @@ Slots = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bucket:
-    """One arm: `label` is `experiment@version/bucket`, `weight` is out of 10,000."""
+    """One arm: `label` is `experiment@version/bucket`, `weight` is out of 10,000.
+
+    `settings` are the pairs of `values`, laid out for assignment.
+    """
 
     name: str
     label: str
     weight: int
     control: bool
     values: Mapping[str, Value]
+    settings: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Slots that the experiment `by` gave up at `at` (epoch seconds): they rest for a while."""
+
+    slots: Slots
+    by: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experiment:
     """One version of an experiment.
 
-    `buckets` are in the order of their names; `bounds[i]` is the slot at which bucket i ends. `start` and
-    `end` are epoch seconds, half-open. `testers` maps encoded units (see `encode_unit`) to the buckets that
-    the whitelist gives them. `resting` is the reason why nobody is enrolled, None while it runs.
+    `domain` is the exclusive domain in whose slots it lies, None in the overlapping one. `buckets` are in the
+    order of their names; `split[slot]` is the index of the bucket that has a slot of the second hash. `start`
+    and `end` are epoch seconds, half-open. `every` is the length of a time slice in seconds: then all of its
+    units share a bucket for that long. `testers` maps encoded units (see `encode_unit`) to the buckets that
+    the whitelist gives them. `freed` are the slots that it gave up while it ran. `resting` is the reason why
+    nobody is enrolled, None while it runs; `steady` says that it runs, and that neither time nor condition is
+    to be looked at.
     """
 
     scene: str
@@ -43,16 +61,20 @@ class Experiment:
     owner: str
     description: str
     status: str
+    domain: str | None
     slots: Slots
     salt: str
     prefix: bytes
     when: Condition | None
     buckets: tuple[Bucket, ...]
-    bounds: tuple[int, ...]
+    split: Sequence[int] = field(repr=False)
     testers: Mapping[bytes, Bucket] = field(repr=False)
+    freed: tuple[Freed, ...]
     start: float | None
     end: float | None
+    every: int | None
     resting: str | None
+    steady: bool
 
     @property
     def name(self) -> str:
@@ -64,12 +86,44 @@ class Experiment:
         """The number after the `@`."""
         return int(self.key.partition("@")[2])
 
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """Where it stands in the document."""
+        return ("scenes", self.scene, "layers", self.layer, "experiments", self.key)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """Changed defaults of a layer, off for the holdout; `start` and `end` are epoch seconds, half-open."""
+
+    key: str
+    description: str
+    when: Condition | None
+    start: float | None
+    end: float | None
+    values: Mapping[str, Value]
+    settings: tuple[tuple[str, Value], ...]
+
+    @property
+    def always(self) -> bool:
+        """Whether it holds for every request."""
+        return self.when is None and self.start is None and self.end is None
+
+    def holds(self, context: Mapping[str, object], now: float) -> bool:
+        """Say whether it is in force for this request."""
+        if self.start is not None and now < self.start:
+            return False
+        if self.end is not None and now >= self.end:
+            return False
+        return self.when is None or self.when.holds(context)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """One orthogonal layer: `table[slot]` is the experiment that holds a slot.
+    """One orthogonal layer: `table[slot]` is the experiment of the overlapping domain that holds a slot.
 
-    `testers` maps encoded units to the experiment and bucket of the whitelists in force.
+    `testers` maps encoded units to the experiment and bucket of the whitelists in force; `experiments` are
+    those of all domains.
     """
 
     scene: str
@@ -77,9 +131,53 @@ class Layer:
     unit: str
     salt: str
     prefix: bytes
+    launches: tuple[Launch, ...] = field(repr=False)
     experiments: tuple[Experiment, ...] = field(repr=False)
     table: tuple[Experiment | None, ...] = field(repr=False)
     testers: Mapping[bytes, tuple[Experiment, Bucket]] = field(repr=False)
+
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """Where it stands in the document."""
+        return ("scenes", self.scene, "layers", self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """A part of the scene's traffic.
+
+    In the overlapping domain every layer runs. An exclusive one has 10,000 slots of its own for experiments
+    of any layer: `table[slot]` is the holder, so that a unit is in one experiment at most.
+    """
+
+    scene: str
+    name: str
+    slots: Slots
+    exclusive: bool
+    salt: str
+    prefix: bytes
+    table: tuple[Experiment | None, ...] = field(repr=False)
+
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """Where it stands in the document."""
+        return ("scenes", self.scene, "domains", self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domains:
+    """How a scene's traffic is cut: `table[slot]` is the domain of a slot under `salt`, or None.
+
+    `testers` maps encoded units of the whitelists in force to the domain of their experiment, and to the
+    experiment and bucket where that is an exclusive one.
+    """
+
+    unit: str
+    salt: str
+    prefix: bytes
+    each: tuple[Domain, ...]
+    table: tuple[Domain | None, ...] = field(repr=False)
+    testers: Mapping[bytes, tuple[Domain, tuple[Experiment, Bucket] | None]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +192,41 @@ class Holdout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScenePlan:
-    """All of one scene; `defaults` holds every parameter that its layers own."""
+    """All of one scene.
+
+    `defaults` holds every parameter that its layers own, `launched` the same with the launches that always
+    hold; `launches` are the others. `domains` is None where one overlapping domain has all slots.
+    """
 
     name: str
     holdout: Holdout | None
+    domains: Domains | None
     layers: tuple[Layer, ...]
     defaults: Mapping[str, Value]
+    launched: Mapping[str, Value]
+    launches: tuple[Launch, ...]
+
+    def layer(self, name: str) -> Layer:
+        """Return the layer of that name. Raises KeyError."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise KeyError(name)
+
+    def domain(self, name: str | None) -> Domain | None:
+        """Return the exclusive domain of that name, None for the overlapping one. Raises KeyError."""
+        if name is None:
+            return None
+        for domain in self.domains.each if self.domains else ():
+            if domain.name == name:
+                return domain if domain.exclusive else None
+        raise KeyError(name)
+
+    def traffic(self, domain: str | None) -> Slots:
+        """Return the slots of the scene that a domain has (None: the overlapping one)."""
+        if self.domains is None:
+            return ((0, SLOTS),) if domain is None else ()
+        for each in self.domains.each:
+            if (each.name if each.exclusive else None) == domain:
+                return each.slots
+        return ()

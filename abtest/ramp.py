@@ -1,119 +1,161 @@
-"""The ramp rule: while an experiment runs, its slots may only grow, and nothing else about it may change.
+"""The ramp rule: once an experiment has run, its slots may only grow, and nothing else about it may change.
 
-An experiment that runs, under the same name and version, before and after a change keeps everybody where
-they are. Stopping it (any other status, or taking it out) and starting a new version are always allowed;
-so are changed whitelists, which move only the units that they name.
+An experiment that runs or rests under the same name and version before and after a change keeps everybody
+where they are. Ending it, taking it out and starting a new version are always allowed; so are changed
+whitelists, which move only the units that they name. One that shrinks on purpose says so under `freed`.
+See docs/adr/0020-the-ramp-rule.md.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
+from abtest.freed import tired_slots
+from abtest.frozen import Change, refusal, reshuffle
 from abtest.hashing import SLOTS
-from abtest.plan import Bucket, Experiment, Holdout, Layer, ScenePlan
+from abtest.plan import Experiment, Holdout, Layer, ScenePlan, Slots
 from abtest.problems import Path, Problem
+from abtest.slots import common, shown, size, without
 
-_STAY = "Give the change a new version (@{next}), or set the status to ended first."
+_BEGUN: Final = ("running", "paused", "ended")
+_LIVE: Final = ("running", "paused")
 
 
-def refused_changes(old: Mapping[str, ScenePlan], new: Mapping[str, ScenePlan]) -> list[Problem]:
-    """Return one problem for each change that would move enrolled units; paths are those of `new`."""
-    problems: list[Problem] = []
+@dataclass(slots=True)
+class Verdict:
+    """Why one configuration may not follow another, and what its author should know; paths are the new one's."""
+
+    refusals: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def judge(
+    old: Mapping[str, ScenePlan], new: Mapping[str, ScenePlan], now: float | None = None, *, shrink: bool = False
+) -> Verdict:
+    """Apply the rule. `now` is in epoch seconds; without it no start may be put off, and nothing is warned of.
+
+    `shrink` makes a warning of slots that a running experiment gives up without saying so.
+    """
+    verdict = Verdict()
     for name, plan in new.items():
         if name in old:
-            problems += _scene(old[name], plan)
-    return problems
+            _Scene(old[name], plan, now, shrink, verdict).judge()
+    return verdict
 
 
-def _scene(old: ScenePlan, new: ScenePlan) -> Iterator[Problem]:
-    before = {key: (layer, each) for layer in old.layers for key, each in _running(layer)}
-    kept = False
-    for layer in new.layers:
-        for (name, key), experiment in _running(layer):
-            path: Path = ("scenes", new.name, "layers", name, "experiments", key)
-            if (name, key) in before:
-                kept = True
-                yield from _experiment(*before[name, key], layer, experiment, path)
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    old: ScenePlan
+    new: ScenePlan
+    now: float | None
+    shrink: bool
+    verdict: Verdict
+
+    def judge(self) -> None:
+        before = {(layer.name, each.key): (layer, each) for layer, each in _in(self.old, _BEGUN)}
+        refuse = self.verdict.refusals.extend
+        kept: list[Experiment] = []
+        for layer, experiment in _in(self.new, _LIVE):
+            found = before.get((layer.name, experiment.key))
+            if found is None:
+                refuse(self._strayed(experiment))
             else:
-                yield from _strayed(old, new, experiment, path)
-    if kept:
-        yield from _holdout(old.holdout, new.holdout, ("scenes", new.name, "holdout"))
+                kept.append(experiment)
+                change = Change(*found, layer, experiment)
+                refuse(change.frozen(self.now))
+                self._slots(change)
+            if self.now is not None:
+                taken = without(experiment.slots, found[1].slots if found else ())
+                self.verdict.warnings += self._tired(experiment, taken, self.now)
+        if kept:
+            refuse(_holdout(self.old.holdout, self.new.holdout, ("scenes", self.new.name, "holdout")))
+            refuse(self._domains(kept))
 
+    def _strayed(self, experiment: Experiment) -> Iterator[Problem]:
+        """Report an experiment that was in another layer, and isn't there any longer."""
+        still = {(layer.name, each.key) for layer, each in _in(self.new, _LIVE)}
+        for layer, before in _in(self.old, _LIVE):
+            if before.key == experiment.key and (layer.name, before.key) not in still:
+                change = f"moved from the layer {layer.name} to {experiment.layer}"
+                yield reshuffle(experiment.place, before, change, size(before.slots), "layer slots")
 
-def _running(layer: Layer) -> Iterator[tuple[tuple[str, str], Experiment]]:
-    for experiment in layer.experiments:
-        if experiment.status == "running":
-            yield (layer.name, experiment.key), experiment
+    def _slots(self, change: Change) -> None:
+        """Judge the slots that were given up: those that a new entry of `freed` has are meant."""
+        before, after = change.before, change.after
+        lost = without(before.slots, after.slots)
+        if not lost or not change.comparable:
+            return
+        fresh = [freed for freed in after.freed if freed not in before.freed]
+        silent = without(lost, [pair for freed in fresh for pair in freed.slots])
+        owned = common(lost, [pair for freed in fresh for pair in freed.slots])
+        where = (*after.place, "slots")
+        if silent and not self.shrink:
+            fix = f'To shrink on purpose, write `freed` with the time: {{"...": {_written(silent)}}}.'
+            count, moves = size(silent), self._moves(change.layer, after, silent)
+            problem = refusal(where, before, "its slots shrank", count, change.what, moves)
+            self.verdict.refusals.append(Problem(where, f"{problem.message} {fix}"))
+        else:
+            owned = lost
+        if owned:
+            moves = self._moves(change.layer, after, owned)
+            wrong = f"{after.key} gives up {shown(owned)}: {size(owned)} of {SLOTS:,} {change.what} move users, {moves}"
+            self.verdict.warnings.append(Problem(where, f"{wrong}. They should rest for 14 days."))
 
-
-def _strayed(old: ScenePlan, new: ScenePlan, experiment: Experiment, path: Path) -> Iterator[Problem]:
-    """Report an experiment that ran in another layer, and runs there no longer."""
-    still = {name for layer in new.layers for name, _ in _running(layer)}
-    for layer in old.layers:
-        for (name, key), before in _running(layer):
-            if key == experiment.key and (name, key) not in still:
-                change = f"moved from the layer {name} to {experiment.layer}"
-                yield _reshuffle(path, experiment, change, _size(before), "layer slots")
-
-
-def _experiment(
-    layer_before: Layer, before: Experiment, layer: Layer, after: Experiment, path: Path
-) -> Iterator[Problem]:
-    held = _size(before)
-    above: Path = path[:4]
-    if layer.unit != layer_before.unit:
-        change = f"the unit of its layer changed from {layer_before.unit} to {layer.unit}"
-        yield _reshuffle((*above, "unit"), after, change, held, "layer slots")
-    elif layer.salt != layer_before.salt:
-        change = f"the salt of its layer changed from {layer_before.salt!r} to {layer.salt!r}"
-        yield _reshuffle((*above, "salt"), after, change, held, "layer slots")
-    else:
-        yield from _lost_slots(before, layer, after, path)
-    if after.salt != before.salt:
-        change = f"its salt changed from {before.salt!r} to {after.salt!r}"
-        yield _reshuffle((*path, "salt"), after, change, SLOTS, "bucket slots")
-    else:
-        yield from _moved_buckets(before, after, (*path, "buckets"))
-    if _condition(after) != _condition(before):
-        change = f"its condition changed from {_condition(before)} to {_condition(after)}"
-        yield _reshuffle((*path, "when"), after, change, held, "layer slots")
-    yield from _changed_buckets(before, after, (*path, "buckets"))
-
-
-def _lost_slots(before: Experiment, layer: Layer, after: Experiment, path: Path) -> Iterator[Problem]:
-    moved: Counter[str] = Counter()
-    for low, high in before.slots:
-        for slot in range(low, high):
-            holder = layer.table[slot]
-            if holder is not after:
+    def _moves(self, layer: Layer, after: Experiment, lost: Slots) -> str:
+        domain = self.new.domain(after.domain)
+        table = layer.table if domain is None else domain.table
+        moved: Counter[str] = Counter()
+        for low, high in lost:
+            for holder in table[low:high]:
                 moved["the defaults" if holder is None or holder.resting else holder.key] += 1
-    if moved:
-        moves = ", ".join(f"{count} from {after.key} to {target}" for target, count in moved.items())
-        yield _refusal((*path, "slots"), after, "its slots shrank", sum(moved.values()), "layer slots", moves)
+        return ", ".join(f"{count} from {after.key} to {target}" for target, count in moved.items())
+
+    def _domains(self, kept: list[Experiment]) -> Iterator[Problem]:
+        """Report domains that give up traffic in which an experiment runs."""
+        old, new = self.old, self.new
+        path: Path = ("scenes", new.name, "domains")
+        if old.domains is not None and new.domains is not None and old.domains.unit != new.domains.unit:
+            change = f"the unit of the domains changed from {old.domains.unit} to {new.domains.unit}"
+            yield Problem(path, f"{change} while experiments run: it would move users. Expected {old.domains.unit}.")
+            return
+        for name in sorted({each.domain for each in kept}, key=str):
+            lost = without(old.traffic(name), new.traffic(name))
+            if lost:
+                said = "the overlapping domain" if name is None else f"the domain {name}"
+                wrong = f"{said} shrank while experiments run in it: {size(lost)} of {SLOTS:,} slots of the scene"
+                fix = f"Expected at least {shown(old.traffic(name))}."
+                yield Problem(path, f"{wrong} would move users to other domains. {fix}")
+
+    def _tired(self, experiment: Experiment, taken: Slots, now: float) -> Iterator[Problem]:
+        peers = [each for layer in self.new.layers for each in layer.experiments if _share(each, experiment)]
+        yield from tired_slots(peers, experiment, taken, now)
+        # What ran until this very change, and holds its slots no longer.
+        live = {(layer.name, each.key): each for layer, each in _in(self.new, _LIVE)}
+        for layer, before in _in(self.old, _LIVE):
+            after = live.get((layer.name, before.key))
+            if before.key != experiment.key and after is None and _share(before, experiment):
+                said = any(each.key == before.key and each.end is not None for each in peers)
+                shared = common(taken, before.slots)
+                if shared and not said:
+                    yield _just_freed(experiment, shared, before.key)
 
 
-def _moved_buckets(before: Experiment, after: Experiment, path: Path) -> Iterator[Problem]:
-    pairs = zip(_bucket_table(before), _bucket_table(after), strict=True)
-    moved = Counter((was, now) for was, now in pairs if was != now)
-    if moved:
-        moves = ", ".join(f"{count} from {was} to {now}" for (was, now), count in moved.items())
-        yield _refusal(path, after, "its weights changed", moved.total(), "bucket slots", moves)
+def _share(one: Experiment, two: Experiment) -> bool:
+    return one.domain == two.domain and (one.domain is not None or one.layer == two.layer)
 
 
-def _changed_buckets(before: Experiment, after: Experiment, path: Path) -> Iterator[Problem]:
-    buckets: dict[str, Bucket] = {bucket.name: bucket for bucket in before.buckets}
-    for bucket in after.buckets:
-        was = buckets.get(bucket.name)
-        if was is None:
-            continue
-        where = (*path, bucket.name)
-        if bucket.values != was.values:
-            moves = f"{was.weight} from {bucket.name} {dict(was.values)} to {bucket.name} {dict(bucket.values)}"
-            change = f"what {bucket.name} sets changed"
-            yield _refusal((*where, "set"), after, change, was.weight, "bucket slots", moves)
-        if bucket.control != was.control:
-            moves = f"{was.weight} from one side of the comparison to the other"
-            change = f"the control changed at {bucket.name}"
-            yield _refusal((*where, "control"), after, change, was.weight, "bucket slots", moves)
+def _just_freed(experiment: Experiment, slots: Slots, by: str) -> Problem:
+    wrong = f"{experiment.key} takes {shown(slots)}, which {by} gives up in the same change"
+    fix = "Its units still carry what they saw; let them rest for 14 days."
+    return Problem((*experiment.place, "slots"), f"{wrong}. {fix}")
+
+
+def _in(plan: ScenePlan, statuses: tuple[str, ...]) -> Iterator[tuple[Layer, Experiment]]:
+    for layer in plan.layers:
+        for experiment in layer.experiments:
+            if experiment.status in statuses:
+                yield layer, experiment
 
 
 def _holdout(before: Holdout | None, after: Holdout | None, path: Path) -> Iterator[Problem]:
@@ -131,26 +173,5 @@ def _holdout(before: Holdout | None, after: Holdout | None, path: Path) -> Itera
         yield Problem((*path, "slots"), f"{wrong}: {moves}. Expected at most {after.slots - grown}.")
 
 
-def _reshuffle(path: Path, experiment: Experiment, change: str, count: int, what: str) -> Problem:
-    """Everybody who was in these slots is dealt anew, so that only the whole can be counted."""
-    buckets = ", ".join(bucket.name for bucket in experiment.buckets)
-    moves = f"{count} from any of {buckets} to any other or to the defaults"
-    return _refusal(path, experiment, change, count, what, moves)
-
-
-def _refusal(path: Path, experiment: Experiment, change: str, count: int, what: str, moves: str) -> Problem:
-    wrong = f"{experiment.key} is running and {change}"
-    fix = _STAY.format(next=experiment.version + 1)
-    return Problem(path, f"{wrong}: {count} of {SLOTS:,} {what} would move users, {moves}. {fix}")
-
-
-def _bucket_table(experiment: Experiment) -> list[str]:
-    return [bucket.name for bucket in experiment.buckets for _ in range(bucket.weight)]
-
-
-def _size(experiment: Experiment) -> int:
-    return sum(high - low for low, high in experiment.slots)
-
-
-def _condition(experiment: Experiment) -> str:
-    return "none" if experiment.when is None else repr(experiment.when.text)
+def _written(slots: Slots) -> str:
+    return str([list(pair) for pair in slots])

@@ -1,6 +1,5 @@
 """The buckets of one experiment and its whitelist, checked."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,19 +8,23 @@ from abtest.hashing import SLOTS, encode_unit
 from abtest.params import Param, Value
 from abtest.plan import Bucket
 from abtest.problems import Path, Report, described, nearest
-
-NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
-NAME_FORM = "a letter or `_`, then letters, digits, `_`, `.` and `-`"
+from abtest.read_values import NAME, NAME_FORM
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an experiment is checked against: declared parameters (None: faulty) and context attributes."""
+    """What an experiment is checked against.
+
+    `params` are the declared parameters (None: faulty), `context` the types of the context's attributes,
+    `domains` the scene's domains by name, and which of them are exclusive; `unit` is the layer's.
+    """
 
     params: Mapping[str, Param | None]
     context: Mapping[str, str]
+    domains: Mapping[str, bool]
     scene: str
     layer: str
+    unit: str
 
 
 def read_buckets(report: Report, key: str, value: object, path: Path, around: Surroundings) -> tuple[Bucket, ...]:
@@ -42,8 +45,9 @@ def read_buckets(report: Report, key: str, value: object, path: Path, around: Su
         control = fields.get("control", False)
         if not isinstance(control, bool):
             report.add((*where, "control"), f"control is {described(control)}", "Expected true or false.")
-        values = _values(report, fields.get("set", {}), (*where, "set"), around)
-        buckets.append(Bucket(name, f"{key}/{name}", weight or 0, control is True, MappingProxyType(values)))
+        values = read_settings(report, fields.get("set", {}), (*where, "set"), around)
+        label, settings = f"{key}/{name}", tuple(values.items())
+        buckets.append(Bucket(name, label, weight or 0, control is True, MappingProxyType(values), settings))
     if isinstance(value, Mapping):
         _check_buckets(report, key, buckets, path, whole)
     return tuple(buckets)
@@ -69,8 +73,8 @@ def _check_buckets(report: Report, key: str, buckets: list[Bucket], path: Path, 
             report.add(where, f"the bucket {bucket.name} doesn't set {', '.join(missing)}", fix)
 
 
-def _values(report: Report, value: object, path: Path, around: Surroundings) -> dict[str, Value]:
-    """Return what a bucket sets; a faulty value stays in under its name, so that key sets can be compared."""
+def read_settings(report: Report, value: object, path: Path, around: Surroundings) -> dict[str, Value]:
+    """Return what a bucket or launch sets; a faulty value stays in by name, so that key sets can be compared."""
     values: dict[str, Value] = {}
     for name, entry in report.mapping(value, path, "set").items():
         where = (*path, name)

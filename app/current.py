@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from abtest.ramp import judge
 from app.build import Surroundings, build_snapshot
 from app.config.load import load_config
 from app.config.model import Config
@@ -34,6 +35,7 @@ HELD = (
     "push_watch",
     "push_canary",
     "push_share",
+    "exposures_format",
 )
 
 
@@ -150,11 +152,18 @@ class Current:
             if held:
                 place = ("service.yaml", *held[0].split("_"))
                 raise ConfigError([config.problem(place, "Read at start only. Put it back, or restart the service.")])
-            refused = () if trusted else config.experiments.refuses(previous.experiments)
-            if refused:
-                raise ConfigError([config.problem(("abtest.yaml", *p.path), p.message) for p in refused])
+            if not trusted:
+                self._keep_faith(config, previous)
         snapshot = build_snapshot(config, self._around, previous=previous, release=source.release)
         return Serving(snapshot, source, Tally())
+
+    def _keep_faith(self, config: Config, previous: Snapshot) -> None:
+        """ConfigError when running experiments would move people; a warning for what is only unwise."""
+        changes = judge(previous.experiments.scenes, config.experiments.scenes, self._around.clock())
+        if changes.refusals:
+            raise ConfigError([config.problem(("abtest.yaml", *p.path), p.message) for p in changes.refusals])
+        for problem in changes.warnings:
+            logger.warning("%s", config.problem(("abtest.yaml", *problem.path), problem.message))
 
     def _swap(self, made: Serving) -> None:
         self._before, self._now = self._now, made

@@ -70,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _serve(spec: Spec, listening: socket.socket, control: socket.socket, logs: LogPipeline) -> bool:
     """Serve; whether everything has ended."""
-    exposures = ExposureLog(Path(spec.var) / f"exposures.w{spec.slot}.jsonl", EXPOSURES, time)
+    path = Path(spec.var) / f"exposures.w{spec.slot}.{spec.exposures}"
+    exposures = ExposureLog(path, EXPOSURES, time, format=spec.exposures)
     pool = compute_pool(spec.threads)
     metrics = Metrics()
     metrics.counter("log_records_dropped", "Log records lost to a full queue.", lambda: float(logs.dropped))

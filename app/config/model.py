@@ -62,6 +62,7 @@ class Service:
     push_watch: bool = True
     push_canary: float = 10.0
     push_share: float = 0.25
+    exposures_format: Literal["jsonl", "parquet"] = "jsonl"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from app.config.shapes import ClientShape, ServiceShape
 from app.config.yaml_nodes import INVALID
 
 FILE = hidden.FILE
-OPERATION = ("store", "releases", "token", "workers", "memory", "drain", "admission", "clients", "push")
+OPERATION = ("store", "releases", "token", "workers", "memory", "drain", "admission", "clients", "push", "exposures")
 SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KEY = re.compile(r"[!-~]{16,256}")  # what a header's value may hold, without spaces
@@ -55,6 +55,7 @@ def service_of(binder: Binder, document: Any) -> Service:
         push_watch=shape.push.watch,
         push_canary=float(shape.push.canary),
         push_share=shape.push.share,
+        exposures_format=shape.exposures.format,
     )
 
 

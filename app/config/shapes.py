@@ -58,6 +58,13 @@ class ClientShape:
 
 
 @dataclass(frozen=True)
+class ExposuresShape:
+    """The log of who was exposed to which experiment."""
+
+    format: Annotated[Literal["jsonl", "parquet"], Doc("JSON lines as they come, or Parquet once a minute.")] = "jsonl"
+
+
+@dataclass(frozen=True)
 class PushShape:
     """How a new configuration or release gets to the workers."""
 
@@ -89,6 +96,7 @@ class ServiceShape:
         Mapping[str, ClientShape], Doc("With any that is on, /recommend and /events want a client's key.")
     ] = field(default_factory=dict)
     push: PushShape = PushShape()
+    exposures: ExposuresShape = ExposuresShape()
 
 
 @dataclass(frozen=True)

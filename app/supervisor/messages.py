@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ class Spec(msgspec.Struct, frozen=True, tag="spec"):
     threads  of its compute pool
     early    it takes connections before it is ready: nobody else does, and a probe wants an answer
     drain    seconds for requests in flight when it ends
+    exposures  format of its exposure log
     """
 
     slot: int
@@ -36,6 +37,7 @@ class Spec(msgspec.Struct, frozen=True, tag="spec"):
     threads: int = 1
     early: bool = True
     drain: float = 10.0
+    exposures: Literal["jsonl", "parquet"] = "jsonl"
 
 
 class Call(msgspec.Struct, frozen=True, tag="call"):

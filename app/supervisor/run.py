@@ -48,7 +48,9 @@ async def supervise(
     cpus = usable_cpus()
     wanted = settings.workers or default_workers(cpus)
     threads = compute_threads(cpus, wanted)
-    spec = msgspec.structs.replace(spec, workers=wanted, threads=threads, drain=settings.drain)
+    spec = msgspec.structs.replace(
+        spec, workers=wanted, threads=threads, drain=settings.drain, exposures=settings.exposures_format
+    )
     metrics = Metrics()
     metrics.counter("log_records_dropped", "Log records lost to a full queue.", lambda: float(logs.dropped))
     fleet = Fleet(Spawner(public), wanted, spec, Limits(drain=settings.drain, memory=settings.memory))

@@ -9,6 +9,7 @@ CONTEXT = {"region": "str", "hour": "int", "app_version": "semver", "share": "fl
 SCENES = ("home", "discover")
 NOW = 1_770_000_000.0
 KNOB = "re_rank.relevance"
+KNOB_K = "recall.vector_k"
 
 
 def experiment(**changes: Any) -> dict[str, Any]:
@@ -45,6 +46,20 @@ def document(**experiments: Any) -> dict[str, Any]:
             }
         },
     }
+
+
+def k_experiment(**changes: Any) -> dict[str, Any]:
+    """A running experiment on `recall.vector_k`."""
+    sides = {"few": 200, "many": 800}
+    buckets = {name: {"weight": 5000, "control": name == "few", "set": {KNOB_K: k}} for name, k in sides.items()}
+    return experiment(buckets=buckets, **changes)
+
+
+def with_domains(document: dict[str, Any], **domains: Any) -> dict[str, Any]:
+    """The document with domains in `home`; without any, 8,000 overlapping slots and 2,000 exclusive ones."""
+    usual = {"shared": {"slots": [[0, 8000]]}, "alone": {"slots": [[8000, 10000]], "exclusive": True}}
+    document["scenes"]["home"]["domains"] = domains or usual
+    return document
 
 
 def layer(document: Mapping[str, Any], name: str = "re_rank") -> dict[str, Any]:

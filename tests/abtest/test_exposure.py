@@ -73,7 +73,7 @@ def test_controls_and_testers_are_recorded_as_all_others(tmp_path: Path) -> None
     ("assignment", "read"),
     [
         (assigned(), frozenset({"recall.vector_k"})),
-        (assigned(), ()),
+        (assigned(), frozenset()),
         (assigned(None), PARAMS),
         (assigned(status="paused"), PARAMS),
         (assigned(slots=[]), PARAMS),

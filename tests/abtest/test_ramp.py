@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from tests.abtest.documents import KNOB, arms, compiled, document, experiment, layer
+from abtest import Experiments
+from tests.abtest.documents import KNOB, SCENES, arms, compiled, document, experiment, layer
 
 EXP = ("scenes", "home", "layers", "re_rank", "experiments", "exp@1")
-FIX = "Give the change a new version (@2), or set the status to ended first."
+FIX = "Give the change a new version (@2), or set the status to ended."
 
 
 def refusals(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
@@ -32,7 +33,8 @@ def test_slots_may_not_shrink_and_the_message_counts() -> None:
         (
             (*EXP, "slots"),
             "exp@1 is running and its slots shrank: 500 of 10,000 layer slots would move users, 300 from exp@1 "
-            f"to other@3, 200 from exp@1 to the defaults. {FIX}",
+            f"to other@3, 200 from exp@1 to the defaults. {FIX} To shrink on purpose, write `freed` with the time: "
+            '{"...": [[0, 500]]}.',
         )
     ]
 
@@ -111,11 +113,68 @@ def test_an_experiment_may_not_run_on_in_another_layer() -> None:
     assert "moved from the layer re_rank to second: 2000 of 10,000 layer slots would move users" in message
 
 
-@pytest.mark.parametrize("status", ["draft", "paused", "ended"])
-def test_what_does_not_run_on_both_sides_may_change(status: str) -> None:
-    other = experiment(slots=[[100, 200]], salt="x", when="context.hour > 3", status=status)
-    assert refusals(document(exp_1=experiment()), document(exp_1=other)) == []
-    assert refusals(document(exp_1=other), document(exp_1=experiment())) == []
+OTHER: dict[str, Any] = {"slots": [[100, 200]], "salt": "x", "when": "context.hour > 3"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("draft", "running"), ("draft", "ended"), ("running", "draft"), ("running", "ended"), ("paused", "ended")],
+)
+def test_a_draft_and_what_ends_may_change(before: str, after: str) -> None:
+    old = document(exp_1=experiment(status=before))
+    assert refusals(old, document(exp_1=experiment(status=after, **OTHER))) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("running", "paused", "exp@1 is running and"),
+        ("paused", "running", "exp@1 is paused and"),
+        ("ended", "running", "exp@1 has ended and"),
+    ],
+)
+def test_a_pause_or_an_end_is_no_way_around_the_rule(before: str, after: str, said: str) -> None:
+    old = document(exp_1=experiment(status=before))
+    found = refusals(old, document(exp_1=experiment(status=after, **OTHER)))
+    assert [path[6:] for path, _ in found] == [("salt",), ("when",), ("slots",)]
+    assert all(message.startswith(said) for _, message in found)
+    assert refusals(old, document(exp_1=experiment(status=after, slots=[[0, 2500]]))) == []
+
+
+def test_a_start_may_be_put_off_only_before_it_has_come() -> None:
+    soon, later = "2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z"
+    old, new = compiled(document(exp_1=experiment(start=soon))), compiled(document(exp_1=experiment(start=later)))
+    begins = 1_772_323_200.0
+    assert new.refuses(old, begins - 1) == []
+    assert old.refuses(new, begins - 1) == []
+    for now in (begins, None):
+        (problem,) = new.refuses(old, now)
+        assert problem.path == (*EXP, "start")
+        assert problem.message == (
+            "exp@1 is running and its start was put off: 2000 of 10,000 layer slots would move users, 2000 from their "
+            f"buckets to the defaults. {FIX}"
+        )
+    assert new.refuses(old, begins + 90 * 86_400) == []  # both have begun
+
+
+def test_time_slices_are_frozen() -> None:
+    old, new = (document(exp_1=experiment(slices={"every": every})) for every in ("1h", "30m"))
+    ((path, message),) = refusals(old, new)
+    assert path == (*EXP, "slices")
+    assert message.startswith("exp@1 is running and its time slices changed from 3600 s to 1800 s: 10000 of 10,000 ")
+    assert refusals(document(exp_1=experiment()), new)[0][1].startswith(
+        "exp@1 is running and its time slices changed from none to 1800 s:"
+    )
+
+
+def test_the_type_of_what_a_condition_reads_is_frozen() -> None:
+    base = document(exp_1=experiment(when="context.region == '3'"))
+    old, new = (Experiments.compile(base, {"region": kind}, SCENES)[0] for kind in ("semver", "str"))
+    assert old is not None
+    assert new is not None
+    (problem,) = new.refuses(old)
+    assert problem.path == (*EXP, "when")
+    assert "an attribute that its condition reads changed its type: 2000 of 10,000" in problem.message
 
 
 @pytest.mark.parametrize(

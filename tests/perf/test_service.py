@@ -124,7 +124,11 @@ def test_a_bound_that_does_not_hold_is_named_and_fails(capsys: pytest.CaptureFix
         "floor_over_parts": Figure.of(1.0, 1.0),
         "recommend_cpu_over_floor": Figure.of(1.5, 1.0),
         "refusal_over_bare_asgi": Figure.of(0.6, 1.0),
+        "ab_compile_1000": Figure.of(0.2, 2.0),
+        "ab_over_growthbook": Figure.of(10.0, 80.0),
+        "ab_requests_per_second": Figure.of(130_000.0, 100_000.0),
     }
     assert verdict(good) == 0
     assert verdict({**good, "recommend_cpu_over_floor": Figure.of(1.7, 1.0)}) == 1
+    assert verdict({**good, "ab_requests_per_second": Figure.of(90_000.0, 100_000.0)}) == 1
     assert "recommend_cpu_over_floor: 1.700, at most 1.6 allowed: DOES NOT HOLD" in capsys.readouterr().out

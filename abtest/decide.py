@@ -1,0 +1,64 @@
+"""One layer's decision about one unit: whitelist, slot, time, condition, bucket."""
+
+from collections.abc import Mapping
+
+from abtest.decision import Decision
+from abtest.hashing import SLOTS, murmur3_32, slot_of
+from abtest.plan import Bucket, Experiment, Layer
+
+# A named tuple's own constructor takes arguments by name, and twice the time.
+_new = tuple.__new__
+
+
+def decide(layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Decision:
+    """Decide one layer of the overlapping domain for an encoded unit that isn't held out."""
+    slot = murmur3_32(layer.prefix + key, 0) * SLOTS >> 32
+    if layer.testers:
+        tester = layer.testers.get(key)
+        if tester is not None and lives(tester[0], now):
+            return whitelisted(layer, key, slot, *tester)
+    holder = layer.table[slot]
+    if holder is None:
+        return _new(Decision, (layer, "unallocated", key, slot, None, None, None, False, None))
+    if holder.steady:
+        bucket_slot = murmur3_32(holder.prefix + key, 0) * SLOTS >> 32
+        bucket = holder.buckets[holder.split[bucket_slot]]
+        return _new(Decision, (layer, "hash", key, slot, holder, bucket_slot, bucket, False, None))
+    return enter(layer, key, slot, holder, context, now)
+
+
+def enter(
+    layer: Layer, key: bytes, slot: int, holder: Experiment, context: Mapping[str, object], now: float
+) -> Decision:
+    """Decide about the unit whose slot `holder` has: its bucket, or what keeps it out."""
+    reason = obstacle(holder, context, now)
+    if reason is not None:
+        return _new(Decision, (layer, reason, key, slot, holder, None, None, False, None))
+    number = None if holder.every is None else int(now // holder.every)
+    split = key if number is None else b"%d" % number
+    bucket_slot = murmur3_32(holder.prefix + split, 0) * SLOTS >> 32
+    bucket = holder.buckets[holder.split[bucket_slot]]
+    return _new(Decision, (layer, "hash", key, slot, holder, bucket_slot, bucket, False, number))
+
+
+def whitelisted(layer: Layer, key: bytes, slot: int, experiment: Experiment, bucket: Bucket) -> Decision:
+    """Return the decision that a whitelist makes."""
+    return Decision(layer, "whitelist", key, slot, experiment, slot_of(experiment.prefix, key), bucket)
+
+
+def lives(experiment: Experiment, now: float) -> bool:
+    """Say whether the end hasn't come yet."""
+    return experiment.end is None or now < experiment.end
+
+
+def obstacle(experiment: Experiment, context: Mapping[str, object], now: float) -> str | None:
+    """Return the reason why nobody enters now, or this request doesn't."""
+    if experiment.resting is not None:
+        return experiment.resting
+    if experiment.start is not None and now < experiment.start:
+        return "not_started"
+    if experiment.end is not None and now >= experiment.end:
+        return "ended"
+    if experiment.when is not None and not experiment.when.holds(context):
+        return "condition"
+    return None

@@ -1,0 +1,1 @@
+"""What `recserve ab` does: editing abtest.yaml, reading exposures and events, reports."""
