@@ -145,6 +145,8 @@ def to_domain(body: RecommendRequest, snapshot: Snapshot, call: Call) -> Request
         raise Problem(
             "why-not-needs-debug", "why_not: set debug to true to see why items are not listed", field="why_not"
         )
+    if body.force and not body.debug:
+        raise Problem("force-needs-debug", "force: set debug to true to be put into a bucket", field="force")
     _check_ids(body)
     return Request(
         scene=body.scene,
@@ -158,6 +160,7 @@ def to_domain(body: RecommendRequest, snapshot: Snapshot, call: Call) -> Request
         candidates=body.candidates,
         debug=body.debug,
         why_not=body.why_not,
+        forced=body.force,
         arrived=call.arrived,
         deadline=call.arrived + call.headers.budget(scene.budget),
     )

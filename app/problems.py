@@ -36,6 +36,7 @@ KINDS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "wrong-context-type": (422, "A context attribute has the wrong type"),
         "undeclared-event": (422, "An event is not declared"),
         "why-not-needs-debug": (422, "why_not needs debug"),
+        "force-needs-debug": (422, "force needs debug"),
         "reload-refused": (422, "The new configuration was refused"),
         "rate-limited": (429, "The client's rate is used up"),
         "head-too-large": (431, "The request's head is too large"),

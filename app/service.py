@@ -76,7 +76,10 @@ class Service:
             "request_id": request.request_id,
         }
         now = self._clock()
-        assignment = snapshot.experiments.assign(request.scene, units, request.context, now)
+        try:
+            assignment = snapshot.experiments.assign(request.scene, units, request.context, now, request.forced)
+        except ValueError as error:
+            raise Problem("out-of-range", f"force: {error}", field="force") from None
         plan, pipeline = snapshot.plans[request.scene], snapshot.pipeline
         quality = self._ladder.quality(request.scene)
         tally.requests += 1

@@ -15,6 +15,7 @@ MAX_SIZE = 500
 MAX_IDS = 1000
 MAX_WHY_NOT = 50
 MAX_EVENTS = 1000
+MAX_FORCED = 64
 # 1970 to 2100. Milliseconds in place of seconds fall outside.
 MAX_TS = 4_102_444_800
 MAX_DEADLINE_MS = 60_000
@@ -61,6 +62,10 @@ class RecommendRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[Id, ...],
         Meta(max_length=MAX_WHY_NOT, description="an array of at most 50 strings of 1 to 256 bytes"),
     ] = ()
+    force: Annotated[
+        dict[Id, Id],
+        Meta(max_length=MAX_FORCED, description='an object of at most 64 layers, each with a bucket or "default"'),
+    ] = {}
     priority: Annotated[
         Priority | None,
         Meta(description='"interactive", "prefetch", "batch", or null for the scene\'s'),

@@ -21,6 +21,7 @@ class _Ids(Protocol):
 def trace_of(plan: ScenePlan, ids: _Ids, job: Job, listed: Candidates, outcome: Outcome) -> dict[str, Any]:
     """The `trace` of an answer."""
     return {
+        "forced": dict(job.view.request.forced),
         "steps": [
             {
                 "name": r.name,

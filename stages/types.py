@@ -38,6 +38,7 @@ class Request:
     candidates: tuple[str, ...] | None = None
     debug: bool = False
     why_not: tuple[str, ...] = ()
+    forced: Mapping[str, str] = field(default_factory=dict)
     arrived: float = 0.0
     deadline: float = float("inf")
 

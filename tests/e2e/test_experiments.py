@@ -134,3 +134,17 @@ def test_exposures_are_written_before_the_end(fresh: Callable[[], Place], plan: 
             service.ask("discover", user)
         assert service.stop() == 0
     assert sorted(line["unit"] for line in written(place)) == sorted(users)
+
+
+def test_a_debug_request_is_put_into_a_bucket_and_marked(service: Service, shop: Shop) -> None:
+    for name in ("control", "diverse"):
+        label = f"mmr_relevance@1/{name}"
+        answer = service.ask("discover", shop.user_ids[0], debug=True, force={"re_rank": label})
+        assert answer["buckets"]["re_rank"] == label
+        assert answer["trace"]["forced"] == {"re_rank": label}
+    answer = service.ask("discover", shop.user_ids[0], debug=True, force={"re_rank": "default"})
+    assert answer["buckets"]["re_rank"] == "default:forced"
+    body = {"scene": "discover", "user_id": "u", "debug": True, "force": {"re_rank": "mmr_relevance@1/dverse"}}
+    status, _, content = service.request("POST", "/recommend", body)
+    assert status == 422
+    assert "Did you mean" in json.loads(content)["detail"]

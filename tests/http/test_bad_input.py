@@ -82,6 +82,10 @@ CASES = {
     "51 why_not": (
         json.dumps({"scene": "home", "debug": True, "why_not": ["1"] * 51}).encode(),
         422, "out-of-range", "why_not", "at most 50"),
+    "force without debug": (
+        b'{"scene": "home", "force": {"rank": "a@1/b"}}', 422, "force-needs-debug", "force", "debug to true"),
+    "force that is no object": (
+        b'{"scene": "home", "debug": true, "force": ["rank"]}', 400, "wrong-type", "force", "an object"),
     "why_not without debug": (
         b'{"scene": "home", "why_not": ["1"]}', 422, "why-not-needs-debug", "why_not", "debug to true"),
     "cursor": (b'{"scene": "home", "cursor": "abc"}', 400, "wrong-type", "cursor", "no paging"),
