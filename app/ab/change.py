@@ -29,6 +29,7 @@ class Changed:
     """What was (or would be) written for one experiment."""
 
     experiment: str
+    domain: str | None
     before: str
     after: str
     slots: Sequence[Range]
@@ -45,6 +46,7 @@ class Changed:
         """Plain data."""
         return {
             "experiment": self.experiment,
+            "domain": self.domain,
             "before": self.before,
             "after": self.after,
             "slots": [list(pair) for pair in self.slots],
@@ -144,7 +146,16 @@ class Changer:
         diff = difflib.unified_diff(
             self._file.text.splitlines(), text.splitlines(), EXPERIMENTS, EXPERIMENTS, lineterm="", n=2
         )
-        return Changed(experiment.key, experiment.status, status, ranges.all, "\n".join(diff), warnings, not self._dry)
+        return Changed(
+            experiment.key,
+            experiment.domain,
+            experiment.status,
+            status,
+            ranges.all,
+            "\n".join(diff),
+            warnings,
+            not self._dry,
+        )
 
     def _edited(self, experiment: Experiment, place: DocumentPath, status: str, ranges: Ranges) -> str:
         edit = Edit(self._file.text)

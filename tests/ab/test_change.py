@@ -151,3 +151,14 @@ def test_growing_and_shrinking_keep_every_slot_that_can_stay(ranges: list[Range]
 
 def slots(ranges: Sequence[Range]) -> set[int]:
     return {slot for low, high in ranges for slot in range(low, high)}
+
+
+def test_an_exclusive_experiment_gets_slots_of_its_domain(tmp_path: Path, ab: Cli) -> None:
+    domains = "domains: {shared: {slots: [[0, 8000]]}, alone: {slots: [[8000, 10000]], exclusive: true}}"
+    folder = example(
+        tmp_path,
+        (ABTEST, "    holdout: {slots", f"    {domains}\n    holdout: {{slots"),
+        (ABTEST, "status: running, slots: [[0, 2000]]", "status: draft, slots: [], domain: alone"),
+    )
+    assert ab("start", "exp_mmr", "--config", folder, "--share", "50%") == 0
+    assert "50.00% of the units of the domain alone ([0, 5000))." in ab.said

@@ -33,8 +33,9 @@ EXAMPLES = """  recserve ab analyze mmr_relevance@1 --events events.csv --metric
   recserve ab analyze mmr_relevance@1 --events e.jsonl --map unit=customer --metric 'buyers=any(purchase)' --peek"""
 
 ABOUT = f"""Joins exposures with events and compares every bucket with the control. The events of a unit count from its
-first exposure on. Relative lifts have intervals, p-values are adjusted over all metrics and buckets (Benjamini and
-Hochberg). Verdicts rest on one look at the planned end; with --peek on intervals that hold at every look.
+first exposure on; in a time-slice experiment all events of the slice do. Relative lifts have intervals, p-values are
+adjusted over all metrics and buckets (Benjamini and Hochberg). Verdicts rest on one look at the planned end; with
+--peek on intervals that hold at every look.
 
 Refuses (exit status 1) while the split isn't what it was meant to be, unless --despite-srm.
 

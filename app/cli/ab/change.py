@@ -64,11 +64,8 @@ def _verb(
 
 def _said(changed: Changed) -> str:
     state = changed.after if changed.before == changed.after else f"{changed.before} -> {changed.after}"
-    lines = [
-        changed.diff,
-        "",
-        f"{changed.experiment}: {state}, {changed.share:.2%} of the units ({shown(changed.slots)}).",
-    ]
+    of = "the units" if changed.domain is None else f"the units of the domain {changed.domain}"
+    lines = [changed.diff, "", f"{changed.experiment}: {state}, {changed.share:.2%} of {of} ({shown(changed.slots)})."]
     lines += [f"Warning: {warning}" for warning in changed.warnings]
     if changed.written:
         lines.append("Written. A running service takes it on SIGHUP, or POST /admin/reload.")
