@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from app.limits import AdaptiveLimit, CoDel
+from app.limits import AdaptiveLimit, CoDel, WorkAhead
 from app.problems import Problem, unavailable
 from stages.scene import Priority
 
@@ -36,6 +36,7 @@ class Admission:
     clock      seconds, monotonic
     wait       the queue wait now in seconds (LoopLag.wait); without one the limit stands still
     abandoned  how much work outlived its request and still runs: it takes places too
+    ahead      how many may stand before the processor (the last one is to be answered in time as well)
 
     Each class has a limit of its own on all that is in flight, whoever it belongs to. When work waits too long, the
     limit that yields is that of the lowest class that was let in lately: prefetching is pushed back until it makes
@@ -51,6 +52,7 @@ class Admission:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[], float] = lambda: 0.0,
         abandoned: Callable[[], int] = lambda: 0,
+        ahead: WorkAhead | None = None,
     ) -> None:
         if limit < 1:
             raise ValueError("the limit must be at least 1")
@@ -62,6 +64,7 @@ class Admission:
         self._clock = clock
         self._wait = wait
         self._abandoned = abandoned
+        self._ahead = ahead
         self._limits = {
             name: AdaptiveLimit(min(_FLOORS[name], limit), max(int(limit * share), 1), _RESTS.get(name))
             for name, share in SHARES.items()
@@ -80,7 +83,7 @@ class Admission:
     @property
     def limit(self) -> int:
         """The limit now."""
-        return int(self._limits["interactive"].value)
+        return self.limit_of("interactive")
 
     @property
     def full(self) -> bool:
@@ -99,7 +102,9 @@ class Admission:
 
     def limit_of(self, priority: Priority) -> int:
         """How many may be in flight, of all classes, for a request of this one to be let in."""
-        share = SHARES[priority] * self._limits["interactive"].value
+        interactive = self._limits["interactive"]
+        most = interactive.value if self._ahead is None else min(interactive.value, self._ahead.most)
+        share = SHARES[priority] * max(most, interactive.floor)
         return max(int(min(self._limits[priority].value, share)), 1)
 
     def try_enter(self, priority: Priority = "interactive") -> bool:
@@ -124,6 +129,8 @@ class Admission:
     def leave(self) -> None:
         """Give the place back. Exactly once after each successful `try_enter`."""
         self._entered -= 1
+        if self._ahead is not None:
+            self._ahead.answered += 1
 
     @contextlib.contextmanager
     def place(self, priority: Priority) -> Iterator[None]:
@@ -149,7 +156,9 @@ class Admission:
         return now - self._entered_at[priority] < _LATELY
 
     def _adjust(self, now: float) -> None:
-        """A window has ended: the limits follow its mean wait."""
+        """A window has ended: the limits follow its mean wait, and what its requests cost."""
+        if self._ahead is not None:
+            self._ahead.look()
         wait, peak = self._waits / self._asked, int(self._peak)
         if wait > self._target:
             for name in _UPWARDS:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 _SMOOTH = 0.5
+_ENOUGH, _NEWER = 5, 0.3
 _USED = 0.8
 
 
@@ -40,6 +42,38 @@ class AdaptiveLimit:
     def used(self, peak: int) -> bool:
         """Whether a window with `peak` requests in flight came near the limit."""
         return peak >= _USED * self.value
+
+
+class WorkAhead:
+    """How many requests may stand before the processor so that the last one is through within `horizon` seconds.
+
+    A gradient learns from waits that have come about: of a sudden overload it lets in as many as the limit was, and
+    at five milliseconds each the last of 64 is answered after a third of a second. What a request costs is known
+    beforehand: `cpu` counts the processor's seconds, `answered` the requests since the last look.
+    """
+
+    __slots__ = ("_cost", "_cpu", "_horizon", "_seconds", "answered")
+
+    def __init__(self, cpu: Callable[[], float], horizon: float) -> None:
+        self._cpu = cpu
+        self._horizon = horizon
+        self._seconds = cpu()
+        self._cost = 0.0
+        self.answered = 0
+
+    @property
+    def most(self) -> float:
+        """So many requests; as many as you like before anything is known."""
+        return self._horizon / self._cost if self._cost else math.inf
+
+    def look(self) -> None:
+        """Learn what a request costs, once some were answered."""
+        if self.answered < _ENOUGH:
+            return
+        now = self._cpu()
+        cost = (now - self._seconds) / self.answered
+        self._cost = cost if not self._cost else self._cost + _NEWER * (cost - self._cost)
+        self._seconds, self.answered = now, 0
 
 
 class CoDel:

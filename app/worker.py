@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import time
+from time import thread_time, time
 
 from abtest import ExposureLog
 from app.accept import Peers
@@ -26,6 +26,7 @@ from app.current import Current, Source
 from app.http import Events, Recommend
 from app.ladder import Ladder
 from app.lag import LoopLag
+from app.limits import WorkAhead
 from app.listeners import Listener, serve
 from app.logs import AccessLog, LogPipeline
 from app.loop import leave, run_loop
@@ -45,6 +46,7 @@ from stages.errors import ReleaseError
 from stages.runtime.pool import compute_pool
 
 EXPOSURES = 65_536
+AHEAD = 0.5  # of the shortest budget: what may stand before the processor when a request is let in
 REFUSALS = (ConfigError, ReleaseError, StoreError, OSError)
 """What is told to a person in its own words; anything else is a bug."""
 
@@ -109,7 +111,8 @@ async def _work(
 ) -> None:
     """Put the parts together, serve, take them apart."""
     source = Source(Path(spec.config), os.environ, Path(spec.var), spec.release)
-    settings = (await asyncio.to_thread(source.load)).service
+    config = await asyncio.to_thread(source.load)
+    settings = config.service
     watch = StoreWatch(spec.store, metrics)
     store = connect(
         spec.store, timeout=settings.store_timeout, connections=settings.store_connections, observe=watch.seen
@@ -126,6 +129,7 @@ async def _work(
         target=settings.admission_wait,
         wait=lambda: lag.wait,
         abandoned=lambda: len(around.abandoned),
+        ahead=WorkAhead(thread_time, AHEAD * min((scene.budget for scene in config.scenes.values()), default=1.0)),
     )
     public = Shell(
         public_routes(service, readiness, version=__version__, example_users=service.example_users),

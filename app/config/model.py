@@ -57,7 +57,7 @@ class Service:
     memory: int | None = None
     drain: float = 10.0
     admission_limit: int = 64
-    admission_wait: float = 0.01
+    admission_wait: float = 0.02
     clients: Mapping[str, Client] = field(default_factory=dict)
     push_watch: bool = True
     push_canary: float = 10.0

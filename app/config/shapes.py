@@ -24,7 +24,7 @@ class Doc:
 Version = Annotated[Literal[1], Doc("The version of the file's format.")]
 Names = tuple[str, ...]
 STORE_TIMEOUT = Duration(0.05)
-ADMISSION_WAIT = Duration(0.01)
+ADMISSION_WAIT = Duration(0.02)
 DRAIN = CANARY = Duration(10)
 MEMORY = Range(256 << 20, 1 << 40)  # bytes: less holds no release, and would replace workers for ever
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.admission import SHARES, Admission
-from app.limits import AdaptiveLimit, CoDel
+from app.limits import AdaptiveLimit, CoDel, WorkAhead
 from app.problems import Problem
 from tests.http.queueing import Queue
 
@@ -100,6 +100,39 @@ def test_no_more_than_the_limit_is_ever_in_flight(limit: int, steps: list[tuple[
             refused += 1
         assert admission.in_flight == held <= limit
     assert sum(admission.shed.values()) == refused
+
+
+def test_no_more_are_let_in_than_can_be_answered_within_the_horizon() -> None:
+    """Before any wait was seen: what a request costs is known, and an overload's first burst comes at once."""
+    now, cpu = [0.0], [0.0]
+    admission = Admission(64, clock=lambda: now[0], ahead=WorkAhead(lambda: cpu[0], 0.0601))
+    assert admission.limit == 64
+    for _ in range(40):
+        assert admission.try_enter()
+        cpu[0] += 0.005
+        now[0] += 0.03
+        admission.leave()
+    assert admission.limit == 12
+    assert sum(admission.try_enter() for _ in range(64)) == 12
+    for _ in range(12):
+        admission.leave()
+    for _ in range(200):  # the ladder has made requests cheaper
+        assert admission.try_enter()
+        cpu[0] += 0.001
+        now[0] += 0.03
+        admission.leave()
+    assert 50 <= admission.limit <= 64
+
+
+def test_a_request_that_costs_the_whole_horizon_leaves_the_floor() -> None:
+    cpu = [0.0]
+    ahead = WorkAhead(lambda: cpu[0], 0.06)
+    admission = Admission(64, clock=lambda: cpu[0], ahead=ahead)
+    for _ in range(20):
+        assert admission.try_enter()
+        cpu[0] += 1.0
+        admission.leave()
+    assert admission.limit == 4
 
 
 def test_work_that_outlived_its_request_takes_places() -> None:
