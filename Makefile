@@ -21,7 +21,10 @@ serve: $(VENV)/.installed ## build the demo release if there is none, then serve
 	@exec $(BIN)/recserve serve --var $(VAR)
 
 test: $(VENV)/.installed-test ## the whole suite, against Valkey processes that it starts itself
-	$(BIN)/pytest
+	@mkdir -p $(VAR); nice -n 5 $(BIN)/pytest -m quality >$(VAR)/quality.log 2>&1 & training=$$!; status=0; \
+	    $(BIN)/pytest -m "not quality" || status=1; \
+	    echo "training on real data sets, beside the others:"; wait $$training || status=1; cat $(VAR)/quality.log; \
+	    exit $$status
 
 check: $(VENV)/.installed-test ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

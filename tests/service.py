@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,11 +45,19 @@ def until(condition: Callable[[], T], what: str, seconds: float = 10.0) -> T:
 def recserve(
     *words: str | Path, env: Mapping[str, str] | None = None, seconds: float = 120.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run one verb to its end."""
+    """Run one verb to its end, in an empty folder: what `make serve` has left in this one's `var` is none of its."""
     command = [str(_executable()), *map(str, words)]
-    return subprocess.run(
-        command, env=_environment(env), capture_output=True, text=True, encoding="utf-8", timeout=seconds, check=False
-    )
+    with tempfile.TemporaryDirectory(prefix="recserve-test-") as nowhere:
+        return subprocess.run(
+            command,
+            env=_environment(env),
+            cwd=nowhere,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=seconds,
+            check=False,
+        )
 
 
 @dataclass(frozen=True)

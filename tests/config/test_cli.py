@@ -12,6 +12,14 @@ from app.cli import check, schema
 from tests.config.support import EXAMPLE, example
 
 
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without `var`: what `make serve` has left in this one's is none of these tests' business."""
+    folder = tmp_path / "nowhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+
 def call(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
     subparsers = parser.add_subparsers(required=True)
