@@ -117,6 +117,8 @@ def numeric_call(draw: st.DrawFn, side: st.SearchStrategy[Said]) -> Said:
     count, apply = functions[function]
     sides = [draw(side) for _ in range(count)]
     text = f"{function}({', '.join(each.text for each in sides)})"
+    if function == "-":
+        text = f"({text})"  # as in Python, `-x ** y` is the negative of a power
     return Said(text, lambda row: apply(*(each.of(row) for each in sides)))
 
 

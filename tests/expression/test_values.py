@@ -248,3 +248,10 @@ def test_an_expression_describes_itself() -> None:
     made = compile_expression("buy > 0.5", SCHEMA)
     assert isinstance(made, Expression)
     assert repr(made) == "Expression('buy > 0.5': bool)"
+
+
+def test_a_minus_before_a_power_is_the_negative_of_it_as_in_python() -> None:
+    schema = {"item.a": "f32"}
+    columns = {"item.a": np.array([2.0, 3.0])}
+    assert compile_expression("-item.a ** 2", schema)(columns).tolist() == [-4.0, -9.0]
+    assert compile_expression("(-item.a) ** 2", schema)(columns).tolist() == [4.0, 9.0]
