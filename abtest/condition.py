@@ -1,6 +1,6 @@
-"""The `when` of an experiment: who may enter, in the one expression language over context attributes."""
+"""The `when` of an experiment: who may enter, in the one expression language over the context and the time of day."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from expression import Expression
 
 _PREFIX = "context."
+_HOUR, _DAY = 3_600, 86_400
+TIMES: Final[Mapping[str, Callable[[float], int]]] = MappingProxyType(
+    {
+        "time.hour": lambda now: int(now // _HOUR % 24),
+        "time.weekday": lambda now: int((now // _DAY + 3) % 7),  # 1970 began on a Thursday
+    }
+)
+"""What a condition may ask of the clock, in UTC: the hour from 0 to 23, the day of the week from 0 (Monday) to 6."""
 _EXACT: Final[Mapping[str, type]] = MappingProxyType(
     {"str": str, "semver": str, "int": int, "float": float, "bool": bool}
 )
@@ -18,19 +26,23 @@ _EXACT: Final[Mapping[str, type]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A compiled condition; `attributes` gives full name, name, type and its class of what it reads."""
+    """A compiled condition; `attributes` gives full name, name, type and its class of what it reads.
+
+    `times` are the names of TIMES that it reads.
+    """
 
     text: str
     expression: "Expression"
     attributes: tuple[tuple[str, str, str, type], ...]
+    times: tuple[str, ...] = ()
 
-    def holds(self, context: Mapping[str, object]) -> bool:
-        """Say whether the context meets the condition.
+    def holds(self, context: Mapping[str, object], now: float) -> bool:
+        """Say whether the context meets the condition at `now` (epoch seconds).
 
         An attribute that is absent, or not of its declared type, is missing as the expression language has
         it: every comparison with it is false, and `missing(context.x)` is true.
         """
-        values = {}
+        values: dict[str, object] = {name: TIMES[name](now) for name in self.times} if self.times else {}
         for full, name, kind, exact in self.attributes:
             value = context.get(name)
             # A float may be NaN, which `_typed` looks at; all else of the exact class is itself.
@@ -47,16 +59,18 @@ def read_condition(report: Report, value: object, path: Path, context: Mapping[s
     if text is None:
         return None
     try:
-        expression = compile_expression(text, {_PREFIX + name: kind for name, kind in context.items()})
+        declared = {_PREFIX + name: kind for name, kind in context.items()}
+        expression = compile_expression(text, declared | dict.fromkeys(TIMES, "int"))
     except ExpressionError as error:
         report.problem(path, f"column {error.column_offset + 1}: {error.message}")
         return None
     if expression.type != "bool":
         report.add(path, f"the condition is a {expression.type}", "Expected a comparison, or a bool.")
         return None
-    names = sorted(full.removeprefix(_PREFIX) for full in expression.names)
+    times = tuple(sorted(expression.names & TIMES.keys()))
+    names = sorted(full.removeprefix(_PREFIX) for full in expression.names - TIMES.keys())
     attributes = ((_PREFIX + name, name, context[name], _EXACT[context[name]]) for name in names)
-    return Condition(text, expression, tuple(attributes))
+    return Condition(text, expression, tuple(attributes), times)
 
 
 def _typed(value: object, kind: str) -> object:

@@ -59,6 +59,6 @@ def obstacle(experiment: Experiment, context: Mapping[str, object], now: float) 
         return "not_started"
     if experiment.end is not None and now >= experiment.end:
         return "ended"
-    if experiment.when is not None and not experiment.when.holds(context):
+    if experiment.when is not None and not experiment.when.holds(context, now):
         return "condition"
     return None

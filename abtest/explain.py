@@ -176,7 +176,7 @@ def _layer(
         experiment=experiment.key if experiment else None,
         status=experiment.status if experiment else None,
         when=when.text if when else None,
-        meets=when.holds(context) if when else None,
+        meets=when.holds(context, now) if when else None,
         start=experiment.start if experiment else None,
         end=experiment.end if experiment else None,
         split=_split(experiment, layer, key, decision, now) if experiment else None,

@@ -115,7 +115,7 @@ class Launch:
             return False
         if self.end is not None and now >= self.end:
             return False
-        return self.when is None or self.when.holds(context)
+        return self.when is None or self.when.holds(context, now)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -185,6 +185,28 @@ def test_conditions_over_the_context(when: str, context: dict[str, Any], enters:
     assert decided(experiments, **context).reason == ("hash" if enters else "condition")
 
 
+@pytest.mark.parametrize(
+    ("when", "now", "enters"),
+    [
+        ("time.hour >= 17 and time.hour < 22", "2026-12-05T16:59:59+00:00", False),
+        ("time.hour >= 17 and time.hour < 22", "2026-12-05T17:00:00+00:00", True),
+        ("time.hour >= 17 and time.hour < 22", "2026-12-05T21:59:59+00:00", True),
+        ("time.hour >= 17 and time.hour < 22", "2026-12-05T22:00:00+00:00", False),
+        ("time.hour == 16", "2026-12-05T17:30:00+01:00", True),
+        ("time.weekday in [5, 6]", "2026-12-04T23:59:59+00:00", False),
+        ("time.weekday in [5, 6]", "2026-12-05T00:00:00+00:00", True),
+        ("time.weekday == 6 and context.region == 'north'", "2026-12-06T12:00:00+00:00", True),
+        ("time.weekday == 0 and time.hour == 0", "1970-01-05T00:30:00+00:00", True),
+    ],
+)
+def test_conditions_over_the_time_of_day(when: str, now: str, enters: bool) -> None:
+    experiments = compiled(document(exp_1=experiment(slots=EVERYONE, when=when)))
+    at = datetime.fromisoformat(now).timestamp()
+    assignment = experiments.assign("home", {"user_id": "u"}, {"region": "north"}, at)
+    [decision] = [one for one in assignment.decisions if one.layer.name == "re_rank"]
+    assert decision.reason == ("hash" if enters else "condition")
+
+
 def test_values_of_names_all_that_a_step_could_be_asked_for() -> None:
     one = experiment(buckets=arms({"a": 5000, "b": 5000}, "a"))
     two = experiment(status="draft", slots=[[5000, 6000]], buckets=arms({"c": 4000, "d": 3000, "e": 3000}, "c"))
