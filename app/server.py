@@ -87,7 +87,7 @@ class Server(uvicorn.Server):
                 connection.app = app
         end = time.monotonic() + seconds
         # uvicorn tells nobody when a connection closes.
-        while self.server_state.connections and time.monotonic() < end and not self.force_exit:  # noqa: ASYNC110
+        while self.server_state.connections and time.monotonic() < end and not self.force_exit:  # noqa: ASYNC110 - clients hang up, no event tells
             await asyncio.sleep(_POLL)
 
 

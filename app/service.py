@@ -91,7 +91,7 @@ class Service:
             raise unavailable(
                 "step-failed", f"{failure.step} failed ({failure.reason}); the scene says to fail"
             ) from None
-        except Exception:
+        except Exception:  # counted for whoever judges a push, and raised again
             tally.errors += 1
             raise
         if outcome.reads:

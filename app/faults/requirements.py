@@ -43,9 +43,7 @@ def recovered(verdict: Verdict, played: Played, limit: float) -> None:
     verdict.must(took is not None and took < limit, f"recovery {said}, under {limit:g} s")
 
 
-def flat(
-    verdict: Verdict, before: Sequence[Held], after: Sequence[Held], descriptors: int = GROWTH_DESCRIPTORS
-) -> None:
+def flat(verdict: Verdict, before: Sequence[Held], after: Sequence[Held]) -> None:
     """Memory, descriptors and threads of the workers, added up, are what they were, but for noise."""
     sums = [Held(*(sum(getattr(one, name) for one in some) for name in Held.__slots__)) for some in (before, after)]
     was, now = sums
@@ -57,6 +55,6 @@ def flat(
     verdict.must(
         grown <= allowed, f"memory is flat: it grew by {grown / MEBIBYTE:.1f} MiB, at most {allowed / MEBIBYTE:.1f} MiB"
     )
-    for name, most in (("descriptors", descriptors), ("threads", GROWTH_THREADS)):
+    for name, most in (("descriptors", GROWTH_DESCRIPTORS), ("threads", GROWTH_THREADS)):
         more = getattr(now, name) - getattr(was, name)
         verdict.must(more <= most, f"{name} are flat: {more} more, at most {most}")

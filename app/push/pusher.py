@@ -176,7 +176,7 @@ class Pusher:
             self._doing = f"bringing all workers to {pin}"
             self._commit(pin)
             await self._trial.rest(pin, taken)
-        except Exception as error:
+        except Exception as error:  # whatever stopped it, no worker may stay on the new one
             self._doing = f"going back to {before}"
             self._commit(before)
             await self._crew.restore(taken)

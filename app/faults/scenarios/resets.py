@@ -16,8 +16,6 @@ from app.faults.timeline import play
 SETTLE = 3.0
 WARM = 1_000
 TASKS = 8
-DESCRIPTORS = 16
-"""As many as the store's pool may have, whose connections open when they are first needed."""
 
 
 async def run(kit: Kit) -> Verdict:
@@ -45,7 +43,7 @@ async def _played(stage: Stage) -> Verdict:
     await asyncio.sleep(SETTLE)
     verdict.note("resets", made)
     verdict.must(made >= count, f"{made} of {count} connections were made and reset")
-    flat(verdict, before, [held(pid) for pid in workers], DESCRIPTORS)
+    flat(verdict, before, [held(pid) for pid in workers])
     more = await _tasks(stage) - tasks
     verdict.note("tasks_more", more)
     verdict.must(more <= TASKS, f"tasks are flat: {more:.0f} more, at most {TASKS}")
