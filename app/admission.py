@@ -122,6 +122,8 @@ class Admission:
             self.turned_away(priority)
             return False
         self._entered += 1
+        if self._ahead is not None:
+            self._ahead.entered()
         self._entered_at[priority] = now
         self._peak = max(self._peak, in_flight + 1)
         return True
@@ -130,7 +132,7 @@ class Admission:
         """Give the place back. Exactly once after each successful `try_enter`."""
         self._entered -= 1
         if self._ahead is not None:
-            self._ahead.answered += 1
+            self._ahead.left()
 
     @contextlib.contextmanager
     def place(self, priority: Priority) -> Iterator[None]:

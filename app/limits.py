@@ -49,31 +49,48 @@ class WorkAhead:
 
     A gradient learns from waits that have come about: of a sudden overload it lets in as many as the limit was, and
     at five milliseconds each the last of 64 is answered after a third of a second. What a request costs is known
-    beforehand: `cpu` counts the processor's seconds, `answered` the requests since the last look.
+    beforehand: of the processor's seconds, which `cpu` counts, those while requests were in flight. What a process
+    does at its start, or alone at night, is no request's cost.
     """
 
-    __slots__ = ("_cost", "_cpu", "_horizon", "_seconds", "answered")
+    __slots__ = ("_answered", "_began", "_cost", "_cpu", "_horizon", "_in_flight", "_seconds")
 
     def __init__(self, cpu: Callable[[], float], horizon: float) -> None:
         self._cpu = cpu
         self._horizon = horizon
-        self._seconds = cpu()
         self._cost = 0.0
-        self.answered = 0
+        self._in_flight = self._answered = 0
+        self._began = self._seconds = 0.0
 
     @property
     def most(self) -> float:
         """So many requests; as many as you like before anything is known."""
         return self._horizon / self._cost if self._cost else math.inf
 
+    def entered(self) -> None:
+        """A request was let in."""
+        if not self._in_flight:
+            self._began = self._cpu()
+        self._in_flight += 1
+
+    def left(self) -> None:
+        """A request that was let in is through."""
+        self._in_flight -= 1
+        self._answered += 1
+        if not self._in_flight:
+            self._seconds += self._cpu() - self._began
+
     def look(self) -> None:
         """Learn what a request costs, once some were answered."""
-        if self.answered < _ENOUGH:
+        if self._answered < _ENOUGH:
             return
-        now = self._cpu()
-        cost = (now - self._seconds) / self.answered
+        if self._in_flight:
+            now = self._cpu()
+            self._seconds += now - self._began
+            self._began = now
+        cost = self._seconds / self._answered
         self._cost = cost if not self._cost else self._cost + _NEWER * (cost - self._cost)
-        self._seconds, self.answered = now, 0
+        self._seconds, self._answered = 0.0, 0
 
 
 class CoDel:

@@ -72,15 +72,20 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def load(
-        self, *phases: Phase, classes: Sequence[RequestClass] = (), connections: int = 256
+        self,
+        *phases: Phase,
+        classes: Sequence[RequestClass] = (),
+        connections: int = 256,
+        opened: int = 16,
     ) -> AsyncIterator[Load]:
-        """Load, sending when this yields, ended on leaving."""
+        """Load, sending when this yields, ended on leaving. `opened` of at most `connections` from the start."""
         plan = Plan(
             address=self.server.address,
             classes=tuple(classes) or (self.asking("interactive"),),
             phases=phases,
             seed=SEED,
             connections=connections,
+            opened=opened,
             timeout=PATIENCE,
         )
         process = await asyncio.to_thread(LoadProcess, plan, self.kit.spare)

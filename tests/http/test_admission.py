@@ -124,6 +124,27 @@ def test_no_more_are_let_in_than_can_be_answered_within_the_horizon() -> None:
     assert 50 <= admission.limit <= 64
 
 
+def test_what_the_process_does_at_its_start_and_between_requests_is_not_their_cost() -> None:
+    now, cpu = [0.0], [0.0]
+    admission = Admission(64, clock=lambda: now[0], ahead=WorkAhead(lambda: cpu[0], 0.0601))
+
+    def answer(count: int) -> None:
+        for _ in range(count):
+            assert admission.try_enter()
+            cpu[0] += 0.005
+            now[0] += 0.03
+            admission.leave()
+
+    cpu[0], now[0] = 2.0, 5.0  # models were loaded
+    answer(40)
+    assert admission.limit == 12
+    for _ in range(5):  # a night each
+        cpu[0] += 60.0
+        now[0] += 36_000.0
+        answer(4)
+        assert admission.limit == 12
+
+
 def test_a_request_that_costs_the_whole_horizon_leaves_the_floor() -> None:
     cpu = [0.0]
     ahead = WorkAhead(lambda: cpu[0], 0.06)

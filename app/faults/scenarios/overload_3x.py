@@ -30,7 +30,8 @@ async def _played(stage: Stage) -> Verdict:
     steady, over, after = 6.0, kit.seconds(30.0, 10.0), 10.0
     calm, many = CALM * capacity.rate, TIMES * capacity.rate
     phases = (Phase("steady", calm, steady), Phase("overload", many, over), Phase("after", calm, after))
-    async with stage.load(*phases, connections=CONNECTIONS) as load:
+    # All connections from the start: how many there are is the clients' doing, and what the workers hold is to be flat.
+    async with stage.load(*phases, connections=CONNECTIONS, opened=CONNECTIONS) as load:
         kit.say(f"capacity {capacity.rate:.0f}/s; steady at {calm:.0f}/s")
         began = await load.until(steady)
         kit.say(f"{many:.0f}/s")
@@ -45,7 +46,7 @@ async def _played(stage: Stage) -> Verdict:
     calmed = verdict.steady(window(result, result.started, began), stage.budget)
     crowded = verdict.window("fault", window(result, began, healed))
     verdict.window("after", window(result, min(healed + (took or 0.0), end - 1.0), end))
-    peak = max(capacity.peak(many), calmed.goodput, crowded.goodput)
+    peak = max(capacity.peak(many), calmed.goodput)
     verdict.note("recovery_s", took)
     verdict.note("budget_ms", stage.budget * 1000)
     verdict.note("capacity", capacity.rate)
@@ -71,7 +72,7 @@ async def _beyond(stage: Stage, verdict: Verdict, capacity: float) -> None:
     """Three times what it takes at any quality: the peak that goodput is held against. Raises Discarded."""
     most = await measured(stage, IN_TIME, capacity)
     seconds, many = 10.0, TIMES * most.rate
-    async with stage.load(Phase("beyond", many, seconds), connections=CONNECTIONS) as load:
+    async with stage.load(Phase("beyond", many, seconds), connections=CONNECTIONS, opened=CONNECTIONS) as load:
         stage.kit.say(f"{many:.0f}/s, three times what it takes at any quality")
         result = await load.result()
     crowded = verdict.window("beyond", window(result, result.started, result.started + seconds))
