@@ -4,86 +4,85 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from abtest.decide import decide, enter, lives, whitelisted
-from abtest.decision import DEFAULT_LABELS, Assignment, Decision
+from abtest.decision import DEFAULT_LABELS, Assignment, Found
 from abtest.hashing import SLOTS, encode_unit, murmur3_32, slot_of
 from abtest.plan import Bucket, Domain, Domains, Experiment, Holdout, Layer, ScenePlan
 from abtest.problems import nearest
 
-__all__ = ["DEFAULT_LABELS", "Assignment", "Decision", "Units", "assign", "placed"]
-
 Units = Mapping[str, str | int | None]
 """What is known of each type of unit."""
+
+# A named tuple's own constructor takes arguments by name, and twice the time.
+_new = tuple.__new__
 
 
 def assign(
     plan: ScenePlan, units: Units, context: Mapping[str, object], now: float, forced: Mapping[str, str]
 ) -> Assignment:
     """Decide every layer of a scene; see `Experiments.assign`."""
-    encoded: dict[str, bytes | None] = {}
-    held = plan.holdout is not None and _is_held(plan.holdout, units, encoded)
+    encoded = {unit: encode_unit(units.get(unit)) for unit in plan.units}
+    held = plan.holdout is not None and _is_held(plan.holdout, encoded)
     params = plan.defaults.copy() if held else plan.launched.copy()  # type: ignore[attr-defined]  # quicker than dict()
     if plan.launches and not held:
         for launch in plan.launches:
             if launch.holds(context, now):
                 params.update(launch.settings)
     wanted = _wanted(plan, forced) if forced else None
-    place = _Place(plan.domains, units, encoded, now) if plan.domains is not None and not held else None
+    place = _Place(plan.domains, encoded, now) if plan.domains is not None and not held else None
     buckets: dict[str, str] = {}
-    decisions: list[Decision] = []
+    found: list[Found] = []
     for layer in plan.layers:
-        unit = layer.unit
-        if unit in encoded:
-            key = encoded[unit]
-        else:
-            key = encoded[unit] = encode_unit(units.get(unit))
+        key = encoded[layer.unit]
         if wanted is not None and layer.name in wanted:
             decision = _force(layer, key, wanted[layer.name])
         elif held:
-            decision = Decision(layer, "holdout", key)
+            decision = _out(layer, "holdout", key)
         elif key is None:
-            decision = Decision(layer, "no_unit")
+            decision = _out(layer, "no_unit")
         elif place is None:
             decision = decide(layer, key, context, now)
         else:
             decision = place.decide(layer, key, context, now)
         bucket = decision[6]
         if bucket is None:
-            buckets[layer.name] = DEFAULT_LABELS[decision.reason]
+            buckets[layer.name] = DEFAULT_LABELS[decision[1]]
         else:
             buckets[layer.name] = bucket.label
             for name, value in bucket.settings:
                 params[name] = value
-        decisions.append(decision)
-    return tuple.__new__(Assignment, (MappingProxyType(params), buckets, tuple(decisions)))
+        found.append(decision)
+    return _new(Assignment, (MappingProxyType(params), buckets, tuple(found)))
 
 
-def _is_held(holdout: Holdout, units: Units, encoded: dict[str, bytes | None]) -> bool:
-    key = encoded[holdout.unit] = encode_unit(units.get(holdout.unit))
+def _out(layer: Layer, reason: str, key: bytes | None = None, slot: int | None = None) -> Found:
+    return (layer, reason, key, slot, None, None, None, False, None)
+
+
+def _is_held(holdout: Holdout, encoded: Mapping[str, bytes | None]) -> bool:
+    key = encoded[holdout.unit]
     return key is not None and murmur3_32(holdout.prefix + key, 0) * SLOTS >> 32 < holdout.slots
 
 
 class _Place:
     """Where one unit is among the domains of a scene."""
 
-    def __init__(self, domains: Domains, units: Units, encoded: dict[str, bytes | None], now: float) -> None:
-        if domains.unit not in encoded:
-            encoded[domains.unit] = encode_unit(units.get(domains.unit))
+    def __init__(self, domains: Domains, encoded: Mapping[str, bytes | None], now: float) -> None:
         self.key = encoded[domains.unit]
         self.domain, self.tester = (None, None) if self.key is None else placed(domains, self.key, now)
 
-    def decide(self, layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Decision:
+    def decide(self, layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Found:
         if self.key is None:
-            return Decision(layer, "no_unit", key)
+            return _out(layer, "no_unit", key)
         if self.domain is None:
-            return Decision(layer, "unallocated", key)
+            return _out(layer, "unallocated", key)
         if not self.domain.exclusive:
             return decide(layer, key, context, now)
         slot = slot_of(self.domain.prefix, self.key)
         holder = self.domain.table[slot] if self.tester is None else self.tester[0]
         if holder is None:
-            return Decision(layer, "unallocated", key, slot)
+            return _out(layer, "unallocated", key, slot)
         if holder.layer != layer.name:
-            return Decision(layer, "other_domain", key, slot)
+            return _out(layer, "other_domain", key, slot)
         if self.tester is not None:
             return whitelisted(layer, key, slot, *self.tester)
         return enter(layer, key, slot, holder, context, now)
@@ -114,10 +113,10 @@ def _wanted(plan: ScenePlan, forced: Mapping[str, str]) -> dict[str, tuple[Exper
     return wanted
 
 
-def _force(layer: Layer, key: bytes | None, wanted: tuple[Experiment, Bucket] | None) -> Decision:
+def _force(layer: Layer, key: bytes | None, wanted: tuple[Experiment, Bucket] | None) -> Found:
     slot = None if key is None else slot_of(layer.prefix, key)
     if wanted is None:
-        return Decision(layer, "forced", key, slot, forced=True)
+        return (layer, "forced", key, slot, None, None, None, True, None)
     experiment, bucket = wanted
     bucket_slot = None if key is None else slot_of(experiment.prefix, key)
-    return Decision(layer, "forced", key, slot, experiment, bucket_slot, bucket, True)
+    return (layer, "forced", key, slot, experiment, bucket_slot, bucket, True, None)

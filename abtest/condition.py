@@ -1,7 +1,7 @@
 """The `when` of an experiment: who may enter, in the one expression language over the context and the time of day."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -19,22 +19,26 @@ TIMES: Final[Mapping[str, Callable[[float], int]]] = MappingProxyType(
     }
 )
 """What a condition may ask of the clock, in UTC: the hour from 0 to 23, the day of the week from 0 (Monday) to 6."""
-_EXACT: Final[Mapping[str, type]] = MappingProxyType(
-    {"str": str, "semver": str, "int": int, "float": float, "bool": bool}
+# A float may be NaN, which has to be looked at.
+_EXACT: Final[Mapping[str, type | None]] = MappingProxyType(
+    {"str": str, "semver": str, "int": int, "float": None, "bool": bool}
 )
+_MOST_KEPT, _LONGEST_KEPT = 1_024, 256
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A compiled condition; `attributes` gives full name, name, type and its class of what it reads.
+    """A compiled condition; `attributes` gives name, type and its class (None: look) of what it reads.
 
-    `times` are the names of TIMES that it reads.
+    `times` are the names of TIMES that it reads. Requests ask the same few questions again and again, so answers
+    are kept, a bounded number of them.
     """
 
     text: str
     expression: "Expression"
-    attributes: tuple[tuple[str, str, str, type], ...]
+    attributes: tuple[tuple[str, str, type | None], ...]
     times: tuple[str, ...] = ()
+    _kept: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def holds(self, context: Mapping[str, object], now: float) -> bool:
         """Say whether the context meets the condition at `now` (epoch seconds).
@@ -42,12 +46,25 @@ class Condition:
         An attribute that is absent, or not of its declared type, is missing as the expression language has
         it: every comparison with it is false, and `missing(context.x)` is true.
         """
-        values: dict[str, object] = {name: TIMES[name](now) for name in self.times} if self.times else {}
-        for full, name, kind, exact in self.attributes:
-            value = context.get(name)
-            # A float may be NaN, which `_typed` looks at; all else of the exact class is itself.
-            values[full] = value if value.__class__ is exact and exact is not float else _typed(value, kind)
-        return bool(self.expression(values))
+        values = tuple(
+            [
+                value if (value := context.get(name)).__class__ is exact else _typed(value, kind)
+                for name, kind, exact in self.attributes
+            ]
+        )
+        if self.times:
+            values += tuple([TIMES[name](now) for name in self.times])
+        held = self._kept.get(values)
+        return self._ask(values) if held is None else held
+
+    def _ask(self, values: tuple[object, ...]) -> bool:
+        names = (*(_PREFIX + name for name, _, _ in self.attributes), *self.times)
+        held = bool(self.expression(dict(zip(names, values, strict=True))))
+        if sum(len(value) for value in values if isinstance(value, str)) <= _LONGEST_KEPT:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[values] = held
+        return held
 
 
 def read_condition(report: Report, value: object, path: Path, context: Mapping[str, str]) -> Condition | None:
@@ -69,7 +86,7 @@ def read_condition(report: Report, value: object, path: Path, context: Mapping[s
         return None
     times = tuple(sorted(expression.names & TIMES.keys()))
     names = sorted(full.removeprefix(_PREFIX) for full in expression.names - TIMES.keys())
-    attributes = ((_PREFIX + name, name, context[name], _EXACT[context[name]]) for name in names)
+    attributes = ((name, context[name], _EXACT[context[name]]) for name in names)
     return Condition(text, expression, tuple(attributes), times)
 
 

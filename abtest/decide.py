@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 
-from abtest.decision import Decision
+from abtest.decision import Found
 from abtest.hashing import SLOTS, murmur3_32, slot_of
 from abtest.plan import Bucket, Experiment, Layer
 
-# A named tuple's own constructor takes arguments by name, and twice the time.
-_new = tuple.__new__
 
-
-def decide(layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Decision:
+def decide(layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Found:
     """Decide one layer of the overlapping domain for an encoded unit that isn't held out."""
     slot = murmur3_32(layer.prefix + key, 0) * SLOTS >> 32
     if layer.testers:
@@ -19,31 +16,29 @@ def decide(layer: Layer, key: bytes, context: Mapping[str, object], now: float) 
             return whitelisted(layer, key, slot, *tester)
     holder = layer.table[slot]
     if holder is None:
-        return _new(Decision, (layer, "unallocated", key, slot, None, None, None, False, None))
+        return (layer, "unallocated", key, slot, None, None, None, False, None)
     if holder.steady:
         bucket_slot = murmur3_32(holder.prefix + key, 0) * SLOTS >> 32
         bucket = holder.buckets[holder.split[bucket_slot]]
-        return _new(Decision, (layer, "hash", key, slot, holder, bucket_slot, bucket, False, None))
+        return (layer, "hash", key, slot, holder, bucket_slot, bucket, False, None)
     return enter(layer, key, slot, holder, context, now)
 
 
-def enter(
-    layer: Layer, key: bytes, slot: int, holder: Experiment, context: Mapping[str, object], now: float
-) -> Decision:
+def enter(layer: Layer, key: bytes, slot: int, holder: Experiment, context: Mapping[str, object], now: float) -> Found:
     """Decide about the unit whose slot `holder` has: its bucket, or what keeps it out."""
     reason = obstacle(holder, context, now)
     if reason is not None:
-        return _new(Decision, (layer, reason, key, slot, holder, None, None, False, None))
+        return (layer, reason, key, slot, holder, None, None, False, None)
     number = None if holder.every is None else int(now // holder.every)
     split = key if number is None else b"%d" % number
     bucket_slot = murmur3_32(holder.prefix + split, 0) * SLOTS >> 32
     bucket = holder.buckets[holder.split[bucket_slot]]
-    return _new(Decision, (layer, "hash", key, slot, holder, bucket_slot, bucket, False, number))
+    return (layer, "hash", key, slot, holder, bucket_slot, bucket, False, number)
 
 
-def whitelisted(layer: Layer, key: bytes, slot: int, experiment: Experiment, bucket: Bucket) -> Decision:
+def whitelisted(layer: Layer, key: bytes, slot: int, experiment: Experiment, bucket: Bucket) -> Found:
     """Return the decision that a whitelist makes."""
-    return Decision(layer, "whitelist", key, slot, experiment, slot_of(experiment.prefix, key), bucket)
+    return (layer, "whitelist", key, slot, experiment, slot_of(experiment.prefix, key), bucket, False, None)
 
 
 def lives(experiment: Experiment, now: float) -> bool:

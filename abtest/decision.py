@@ -63,13 +63,32 @@ class Decision(NamedTuple):
         return None if self.encoded is None else self.encoded.decode()
 
 
+Found = tuple[
+    Layer,
+    str,
+    bytes | None,
+    int | None,
+    Experiment | None,
+    int | None,
+    Bucket | None,
+    bool,
+    int | None,
+]
+"""The fields of a `Decision`, as assignment makes them: a plain tuple costs a third of a named one."""
+
+
 class Assignment(NamedTuple):
     """All of one request's decisions.
 
     `params` holds a value for every parameter of the scene and is read-only. `buckets` (layer to label) is
-    a dictionary of the caller's own, ready for an answer. `decisions` has one entry per layer.
+    a dictionary of the caller's own, ready for an answer. `found` has the fields of one decision per layer.
     """
 
     params: Mapping[str, Value]
     buckets: dict[str, str]
-    decisions: tuple[Decision, ...]
+    found: tuple[Found, ...]
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One decision per layer."""
+        return tuple(map(Decision._make, self.found))

@@ -12,7 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Final, Literal
 
 from abtest.decision import Assignment
-from abtest.exposure_record import Entry
+from abtest.exposure_record import Entry, exposed
 from abtest.exposure_sinks import JsonLines, Outcome, ParquetFiles, Sink
 
 # A batch is formatted without a break, during which a request of the same process may have to wait.
@@ -111,19 +111,20 @@ class ExposureLog:
         others. `now` is the request's time in epoch seconds. Never blocks on I/O; under a microsecond for
         each record.
         """
-        unread = read_params.isdisjoint
-        seen = [
-            decision
-            for decision in assignment.decisions
-            if (bucket := decision.bucket) is not None and not unread(bucket.values)
-        ]
-        if not seen:
+        read = frozenset(read_params)
+        unread = read.isdisjoint
+        for decision in assignment.found:
+            bucket = decision[6]
+            if bucket is not None and not unread(bucket.values):
+                break
+        else:
             return
+        entry = (now, request_id, scene, config_id, read, assignment.found)
         waiting = len(self._queue)
         if waiting >= self._capacity or self._closed:
-            self._drop(len(seen))
+            self._drop(len(exposed(entry)))
             return
-        self._queue.append((now, request_id, scene, config_id, seen))
+        self._queue.append(entry)
         if 2 * waiting >= self._capacity and not self._wake.is_set():
             self._wake.set()
 
@@ -165,7 +166,7 @@ class ExposureLog:
 
     def _queued(self) -> int:
         """Records in the queue; O(n)."""
-        return sum(len(decisions) for *_, decisions in self._queue.copy())
+        return sum(len(exposed(entry)) for entry in self._queue.copy())
 
     def _count(self, outcome: Outcome) -> None:
         written, lost = outcome

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final
 
-from abtest.decision import Decision
+from abtest.decision import Decision, Found
 from abtest.hashing import SLOTS
 from abtest.plan import Bucket
 
-Entry = tuple[float, str, str, str, Sequence[Decision]]
-"""A request that waits to be written: time in epoch seconds, id, scene, config id, and its enrolled decisions."""
+Entry = tuple[float, str, str, str, frozenset[str], Sequence[Found]]
+"""A request that waits to be written: time in epoch seconds, id, scene, config id, parameters read, decisions."""
 
 FIELDS: Final = (
     "time",
@@ -55,10 +55,17 @@ _MOST_KEPT: Final = 64  # scenes of configurations
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
+def exposed(entry: Entry) -> list[Decision]:
+    """Return the decisions that are exposures: those that enrolled, and of whose parameters one was read."""
+    *_, read, found = entry
+    decisions = map(Decision._make, found)
+    return [each for each in decisions if each.bucket is not None and not read.isdisjoint(each.bucket.values)]
+
+
 def rows(entry: Entry) -> list[Row]:
     """Return the values of a request's records, in the order of FIELDS."""
-    time, request_id, scene, config, decisions = entry
-    return [_row(time, request_id, scene, config, decision) for decision in decisions]
+    time, request_id, scene, config, _, _ = entry
+    return [_row(time, request_id, scene, config, decision) for decision in exposed(entry)]
 
 
 def _row(time: float, request_id: str, scene: str, config: str, decision: Decision) -> Row:
@@ -90,39 +97,53 @@ class LineEncoder:
     """
 
     def __init__(self) -> None:
-        self._around: dict[tuple[str, str], dict[Bucket | None, tuple[str, str]]] = {}
+        self._around: dict[tuple[str, str, frozenset[str]], dict[Bucket, tuple[str, str] | None]] = {}
         self._digits = tuple(map(str, range(SLOTS)))
 
     def lines(self, entries: Sequence[Entry]) -> list[str]:
         """Return a line for each record, with its newline."""
         digits = self._digits
         lines: list[str] = []
-        for time, request_id, scene, config, decisions in entries:
+        for entry in entries:
+            time, request_id, scene, config, read, found = entry
             head = f'{{"time":{float(time)!r},"request_id":{_quoted(request_id)},'
-            around = self._of(scene, config)
+            around = self._around.get((scene, config, read)) or self._learn(entry)
             last: bytes | None = None
             unit = ""
-            for decision in decisions:
-                _, reason, encoded, slot, _, other, bucket, _, number = decision
+            for fields in found:
+                _, reason, encoded, slot, _, other, bucket, _, number = fields
+                if bucket is None:
+                    continue
+                if bucket not in around:
+                    self._learn(entry)
+                common = around[bucket]
+                if common is None:
+                    continue
                 if reason != "hash" or number is not None or encoded is None or slot is None or other is None:
-                    lines.append(json_line(_row(time, request_id, scene, config, decision)))
+                    lines.append(json_line(_row(time, request_id, scene, config, Decision._make(fields))))
                     continue
                 if encoded is not last:
                     last, unit = encoded, _quoted(encoded.decode())
-                common = around.get(bucket)
-                if common is None:
-                    common = around[bucket] = _common(_row(time, request_id, scene, config, decision))
                 before, after = common
                 lines.append(f'{head}{before}{unit},"layer_slot":{digits[slot]},"bucket_slot":{digits[other]}{after}')
         return lines
 
-    def _of(self, scene: str, config: str) -> dict[Bucket | None, tuple[str, str]]:
-        """What is kept for a scene of a configuration; that of old configurations is let go."""
-        if (scene, config) not in self._around:
-            if len(self._around) >= _MOST_KEPT:
-                self._around.clear()
-            self._around[scene, config] = {}
-        return self._around[scene, config]
+    def _learn(self, entry: Entry) -> dict[Bucket, tuple[str, str] | None]:
+        """Keep what those have in common who are in these buckets by their slots; None: nobody has read of it.
+
+        What was kept of old configurations is let go.
+        """
+        time, request_id, scene, config, read, found = entry
+        key = scene, config, read
+        if key not in self._around and len(self._around) >= _MOST_KEPT:
+            self._around.clear()
+        around = self._around.setdefault(key, {})
+        for fields in found:
+            decision = Decision._make(fields)._replace(reason="hash", forced=False, slice=None)
+            if (bucket := decision.bucket) is not None:
+                seen = not read.isdisjoint(bucket.values)
+                around[bucket] = _common(_row(time, request_id, scene, config, decision)) if seen else None
+        return around
 
 
 def json_line(row: Row) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from abtest.exposure_record import FIELDS, Entry, LineEncoder, Row, rows
+from abtest.exposure_record import FIELDS, Entry, LineEncoder, Row, exposed, rows
 from abtest.rotation import RotatingFile, Shelf
 
 Outcome = tuple[int, int]
@@ -57,7 +57,7 @@ class JsonLines:
         try:
             self._file.write(lines := self._encoder.lines(entries))
         except OSError:
-            return 0, sum(len(decisions) for *_, decisions in entries)
+            return 0, sum(len(exposed(entry)) for entry in entries)
         return len(lines), 0
 
     def close(self) -> Outcome:

@@ -138,4 +138,4 @@ def _length(experiment: Experiment) -> str:
 
 
 def _types(experiment: Experiment) -> tuple[str, ...]:
-    return () if experiment.when is None else tuple(kind for _, _, kind, _ in experiment.when.attributes)
+    return () if experiment.when is None else tuple(kind for _, kind, _ in experiment.when.attributes)

@@ -195,7 +195,8 @@ class ScenePlan:
     """All of one scene.
 
     `defaults` holds every parameter that its layers own, `launched` the same with the launches that always
-    hold; `launches` are the others. `domains` is None where one overlapping domain has all slots.
+    hold; `launches` are the others. `domains` is None where one overlapping domain has all slots. `units` are
+    the types of units by which anything here is decided.
     """
 
     name: str
@@ -205,6 +206,7 @@ class ScenePlan:
     defaults: Mapping[str, Value]
     launched: Mapping[str, Value]
     launches: tuple[Launch, ...]
+    units: tuple[str, ...]
 
     def layer(self, name: str) -> Layer:
         """Return the layer of that name. Raises KeyError."""

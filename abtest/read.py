@@ -27,7 +27,7 @@ def read_document(
     entries = report.mapping(fields.get("scenes", _ABSENT), ("scenes",), "scenes")
     layers = _layer_names(entries)
     params = read_params(report, fields.get("params", _ABSENT), ("params",), layers)
-    plans = {name: ScenePlan(name, None, None, (), _NO_DEFAULTS, _NO_DEFAULTS, ()) for name in scenes}
+    plans = {name: ScenePlan(name, None, None, (), _NO_DEFAULTS, _NO_DEFAULTS, (), ()) for name in scenes}
     for name, entry in entries.items():
         if name not in scenes:
             report.add(("scenes", name), f"there is no scene {name!r}", nearest(name, scenes))
@@ -64,6 +64,7 @@ def _scene(
     ]
     defaults = {key: param.default for key, param in params.items() if param and param.scene == name}
     launches = [launch for layer in layers for launch in layer.launches]
+    deciding = (holdout, domains, *layers)
     launched = dict(defaults)
     for launch in launches:
         launched.update(launch.settings if launch.always else ())
@@ -75,6 +76,7 @@ def _scene(
         defaults=MappingProxyType(defaults),
         launched=MappingProxyType(launched),
         launches=tuple(launch for launch in launches if not launch.always),
+        units=tuple(dict.fromkeys(each.unit for each in deciding if each is not None)),
     )
 
 

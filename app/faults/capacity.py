@@ -20,6 +20,8 @@ SHORT = Search(most=6_400.0, halvings=2, seconds=2.0, settle=0.5, rest=1.0)
 
 IN_TIME = Criterion(good=0.99, full=0.0)
 """Whatever the lists' quality."""
+LADDER = 2.0
+"""Seconds in which a service walks down its ladder: what it takes at any quality is seen only afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ async def measured(stage: Stage, criterion: Criterion | None = None, start: floa
     )
     offer = functools.partial(run_elsewhere, cores=kit.spare)
     search = dataclasses.replace(SHORT if kit.short else LONG, start=start)
+    if criterion is IN_TIME:
+        search = dataclasses.replace(search, settle=LADDER)
     found = await asyncio.to_thread(lambda: find_capacity(plan, offer, search=search, criterion=criterion, say=kit.say))
     if found.steps[-1].summary.late:
         raise Late(f"the search for the capacity: {found.why}")

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from abtest import Experiments
 from abtest.exposure_record import Entry, LineEncoder, json_line
 from abtest.exposure_record import rows as fields
-from tests.abtest.documents import NOW
+from tests.abtest.documents import KNOB, NOW
 from tests.abtest_edge.logs import FORMATS, Clock, Format, assigned, log_at, record, requests, rows, sliced
 
-DECISIONS = (
-    *(assigned(unit).decisions[1] for unit in ("u1", "u2", '用户💰\0"%s', 7)),
-    *(assigned(7, {"re_rank": label}).decisions[1] for label in ("exp_mmr@1/control", "exp_mmr@1/diverse")),
-    assigned(None, {"re_rank": "exp_mmr@1/control"}).decisions[1],
-    *(sliced(NOW + hours * 3600).decisions[1] for hours in range(4)),
+FOUND = (
+    *(assigned(unit).found[1] for unit in ("u1", "u2", '用户💰\0"%s', 7)),
+    assigned(None).found[1],
+    *(assigned(7, {"re_rank": label}).found[1] for label in ("exp_mmr@1/control", "exp_mmr@1/diverse")),
+    assigned(None, {"re_rank": "exp_mmr@1/control"}).found[1],
+    *(sliced(NOW + hours * 3600).found[1] for hours in range(4)),
 )
 STEPS = st.lists(
     st.one_of(
@@ -85,7 +86,8 @@ def test_any_text_and_time_survive(format: Format, unit: str, request_id: str, n
             st.text(st.characters(), max_size=20),  # lone surrogates too
             st.sampled_from(("home", "dis%(cover")),
             st.sampled_from(("c1", "c2")),
-            st.lists(st.sampled_from(DECISIONS), min_size=1, max_size=3),
+            st.sampled_from((frozenset({KNOB}), frozenset({KNOB, "other"}), frozenset({"other"}))),
+            st.lists(st.sampled_from(FOUND), min_size=1, max_size=3),
         ),
         max_size=8,
     )
@@ -97,7 +99,7 @@ def test_the_quick_encoder_makes_the_lines_of_the_plain_one(entries: list[Entry]
 def test_what_the_encoder_keeps_of_old_configurations_is_bounded() -> None:
     encoder = LineEncoder()
     for number in range(500):
-        entry = (NOW, "r", "home", str(number), (DECISIONS[0],))
+        entry = (NOW, "r", "home", str(number), frozenset({KNOB}), (FOUND[0],))
         assert encoder.lines([entry]) == [json_line(row) for row in fields(entry)]
     assert len(encoder._around) <= 64
 
