@@ -6,6 +6,7 @@ from types import MappingProxyType
 from abtest.decide import decide, enter, lives, whitelisted
 from abtest.decision import DEFAULT_LABELS, Assignment, Found
 from abtest.hashing import SLOTS, encode_unit, murmur3_32, slot_of
+from abtest.params import Value
 from abtest.plan import Bucket, Domain, Domains, Experiment, Holdout, Layer, ScenePlan
 from abtest.problems import nearest
 
@@ -20,13 +21,15 @@ def assign(
     plan: ScenePlan, units: Units, context: Mapping[str, object], now: float, forced: Mapping[str, str]
 ) -> Assignment:
     """Decide every layer of a scene; see `Experiments.assign`."""
-    encoded = {unit: encode_unit(units.get(unit)) for unit in plan.units}
+    encoded: dict[str, bytes | None] = {}
+    for unit in plan.units:
+        encoded[unit] = encode_unit(units.get(unit))
     held = plan.holdout is not None and _is_held(plan.holdout, encoded)
-    params = plan.defaults.copy() if held else plan.launched.copy()  # type: ignore[attr-defined]  # quicker than dict()
+    params: dict[str, Value] = (plan.defaults if held else plan.launched).copy()  # type: ignore[attr-defined]  # quick
     if plan.launches and not held:
         for launch in plan.launches:
             if launch.holds(context, now):
-                params.update(launch.settings)
+                params |= launch.settings
     wanted = _wanted(plan, forced) if forced else None
     place = _Place(plan.domains, encoded, now) if plan.domains is not None and not held else None
     buckets: dict[str, str] = {}
@@ -48,10 +51,10 @@ def assign(
             buckets[layer.name] = DEFAULT_LABELS[decision[1]]
         else:
             buckets[layer.name] = bucket.label
-            for name, value in bucket.settings:
-                params[name] = value
+            params |= bucket.settings
         found.append(decision)
-    return _new(Assignment, (MappingProxyType(params), buckets, tuple(found)))
+    read_only: Mapping[str, Value] = MappingProxyType(params)
+    return _new(Assignment, (read_only, buckets, tuple(found)))
 
 
 def _out(layer: Layer, reason: str, key: bytes | None = None, slot: int | None = None) -> Found:

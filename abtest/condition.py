@@ -46,16 +46,15 @@ class Condition:
         An attribute that is absent, or not of its declared type, is missing as the expression language has
         it: every comparison with it is false, and `missing(context.x)` is true.
         """
-        values = tuple(
-            [
-                value if (value := context.get(name)).__class__ is exact else _typed(value, kind)
-                for name, kind, exact in self.attributes
-            ]
-        )
+        values: list[object] = []
+        for name, kind, exact in self.attributes:
+            value = context.get(name)
+            values.append(value if value.__class__ is exact else _typed(value, kind))
         if self.times:
-            values += tuple([TIMES[name](now) for name in self.times])
-        held = self._kept.get(values)
-        return self._ask(values) if held is None else held
+            values += [TIMES[name](now) for name in self.times]
+        asked = tuple(values)
+        held = self._kept.get(asked)
+        return self._ask(asked) if held is None else held
 
     def _ask(self, values: tuple[object, ...]) -> bool:
         names = (*(_PREFIX + name for name, _, _ in self.attributes), *self.times)

@@ -6,7 +6,6 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final
 
 from abtest.decision import Decision, Found
-from abtest.hashing import SLOTS
 from abtest.plan import Bucket
 
 Entry = tuple[float, str, str, str, frozenset[str], Sequence[Found]]
@@ -97,12 +96,10 @@ class LineEncoder:
     """
 
     def __init__(self) -> None:
-        self._around: dict[tuple[str, str, frozenset[str]], dict[Bucket, tuple[str, str] | None]] = {}
-        self._digits = tuple(map(str, range(SLOTS)))
+        self._around: dict[tuple[str, str, frozenset[str]], dict[Bucket, tuple[str, str] | tuple[()]]] = {}
 
     def lines(self, entries: Sequence[Entry]) -> list[str]:
         """Return a line for each record, with its newline."""
-        digits = self._digits
         lines: list[str] = []
         for entry in entries:
             time, request_id, scene, config, read, found = entry
@@ -114,10 +111,10 @@ class LineEncoder:
                 _, reason, encoded, slot, _, other, bucket, _, number = fields
                 if bucket is None:
                     continue
-                if bucket not in around:
-                    self._learn(entry)
-                common = around[bucket]
+                common = around.get(bucket)
                 if common is None:
+                    common = self._learn(entry)[bucket]
+                if not common:
                     continue
                 if reason != "hash" or number is not None or encoded is None or slot is None or other is None:
                     lines.append(json_line(_row(time, request_id, scene, config, Decision._make(fields))))
@@ -125,11 +122,11 @@ class LineEncoder:
                 if encoded is not last:
                     last, unit = encoded, _quoted(encoded.decode())
                 before, after = common
-                lines.append(f'{head}{before}{unit},"layer_slot":{digits[slot]},"bucket_slot":{digits[other]}{after}')
+                lines.append(f'{head}{before}{unit},"layer_slot":{slot},"bucket_slot":{other}{after}')
         return lines
 
-    def _learn(self, entry: Entry) -> dict[Bucket, tuple[str, str] | None]:
-        """Keep what those have in common who are in these buckets by their slots; None: nobody has read of it.
+    def _learn(self, entry: Entry) -> dict[Bucket, tuple[str, str] | tuple[()]]:
+        """Keep what those have in common who are in these buckets by their slots, nothing where no exposure is due.
 
         What was kept of old configurations is let go.
         """
@@ -142,7 +139,7 @@ class LineEncoder:
             decision = Decision._make(fields)._replace(reason="hash", forced=False, slice=None)
             if (bucket := decision.bucket) is not None:
                 seen = not read.isdisjoint(bucket.values)
-                around[bucket] = _common(_row(time, request_id, scene, config, decision)) if seen else None
+                around[bucket] = _common(_row(time, request_id, scene, config, decision)) if seen else ()
         return around
 
 

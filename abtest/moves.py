@@ -111,7 +111,7 @@ class _Side:
         if experiment is None or self.layer is None:
             return None, [OUTSIDE] * SLOTS
         unit = self.layer.unit if experiment.every is None else experiment.every
-        cells = [(bucket.label, tuple(sorted(bucket.settings))) for bucket in experiment.buckets]
+        cells = [(bucket.label, tuple(sorted(bucket.settings.items()))) for bucket in experiment.buckets]
         weights = [bucket.weight for bucket in experiment.buckets]
         return (experiment.salt, unit), [
             cell for cell, weight in zip(cells, weights, strict=True) for _ in range(weight)

@@ -22,7 +22,7 @@ Slots = tuple[tuple[int, int], ...]
 class Bucket:
     """One arm: `label` is `experiment@version/bucket`, `weight` is out of 10,000.
 
-    `settings` are the pairs of `values`, laid out for assignment.
+    `settings` is `values` as a plain dictionary, which assignment merges in less time.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Bucket:
     weight: int
     control: bool
     values: Mapping[str, Value]
-    settings: tuple[tuple[str, Value], ...]
+    settings: dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Launch:
     start: float | None
     end: float | None
     values: Mapping[str, Value]
-    settings: tuple[tuple[str, Value], ...]
+    settings: dict[str, Value]
 
     @property
     def always(self) -> bool:

@@ -67,7 +67,7 @@ def _scene(
     deciding = (holdout, domains, *layers)
     launched = dict(defaults)
     for launch in launches:
-        launched.update(launch.settings if launch.always else ())
+        launched |= launch.settings if launch.always else {}
     return ScenePlan(
         name=name,
         holdout=holdout,

@@ -46,8 +46,8 @@ def read_buckets(report: Report, key: str, value: object, path: Path, around: Su
         if not isinstance(control, bool):
             report.add((*where, "control"), f"control is {described(control)}", "Expected true or false.")
         values = read_settings(report, fields.get("set", {}), (*where, "set"), around)
-        label, settings = f"{key}/{name}", tuple(values.items())
-        buckets.append(Bucket(name, label, weight or 0, control is True, MappingProxyType(values), settings))
+        label, read_only = f"{key}/{name}", MappingProxyType(values)
+        buckets.append(Bucket(name, label, weight or 0, control is True, read_only, values))
     if isinstance(value, Mapping):
         _check_buckets(report, key, buckets, path, whole)
     return tuple(buckets)

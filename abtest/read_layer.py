@@ -77,7 +77,7 @@ def _launch(report: Report, key: str, value: object, path: Path, around: Surroun
         report.add((*path, "set"), f"{what} sets nothing", "Expected at least one parameter.")
     start, end = read_period(report, fields, path, key)
     description = words.get("description", "")
-    return Launch(key, description, when, start, end, MappingProxyType(values), tuple(values.items()))
+    return Launch(key, description, when, start, end, MappingProxyType(values), values)
 
 
 def _testers(report: Report, experiments: Collection[Experiment]) -> Mapping[bytes, tuple[Experiment, Bucket]]:

@@ -23,7 +23,7 @@ AT_MOST = {
     "ab_compile_1000": 1.0,
     "ab_over_growthbook": MOST_OVER_GROWTHBOOK,
 }
-AT_LEAST = {"ab_requests_per_second": 1.0}
+AT_LEAST = {"ab_requests_per_second": 1.0, "ab_requests_per_second_all": 1.0}
 """Bounds of the ratios of figures."""
 
 
