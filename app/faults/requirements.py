@@ -12,6 +12,7 @@ from app.load.result import Result
 from app.load.summary import Summary
 
 OVER_BUDGET = 0.010
+RECOVERY = 2.0
 MEBIBYTE = 1 << 20
 GROWTH_BYTES, GROWTH_SHARE = 8 * MEBIBYTE, 0.05
 GROWTH_DESCRIPTORS, GROWTH_THREADS = 8, 2
@@ -41,6 +42,14 @@ def recovered(verdict: Verdict, played: Played, limit: float) -> None:
     took = played.recovery
     said = "not seen" if took is None else f"{took:.2f} s"
     verdict.must(took is not None and took < limit, f"recovery {said}, under {limit:g} s")
+
+
+def ridden_out(verdict: Verdict, played: Played, budget: float) -> None:
+    """Answers in time during the fault, no error and no empty list at all, and all well within `RECOVERY` seconds."""
+    in_time(verdict, "fault", played.fault, budget)
+    no_error(verdict, played.result)
+    no_empty_list(verdict, played.result)
+    recovered(verdict, played, RECOVERY)
 
 
 def flat(verdict: Verdict, before: Sequence[Held], after: Sequence[Held]) -> None:

@@ -8,14 +8,13 @@ from typing import Any, Literal, get_args
 import pyarrow.parquet as pq
 
 from abtest import Assignment, ExposureLog
-from tests.abtest.documents import KNOB, NOW, compiled, document, experiment
+from tests.abtest.documents import KNOB, KNOB_K, NOW, compiled, document, experiment
 
 Format = Literal["jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 CONFIG = "9f2c01ab34de"
-READ = frozenset({KNOB})
-
-_EXPERIMENTS = compiled(document(exp_mmr_1=experiment(slots=[[0, 10000]])))
+READ = frozenset({KNOB, KNOB_K})
+"""What requests read: the experiment's parameter, and one that no experiment sets."""
 
 
 class Clock:
@@ -28,15 +27,22 @@ class Clock:
         return self.now
 
 
-_SLICED = compiled(document(exp_mmr_1=experiment(slots=[[0, 10000]], slices={"every": "1h"})))
+def for_everybody(**changes: Any) -> dict[str, Any]:
+    """A running experiment that has all slots, unless they are changed too."""
+    return experiment(**({"slots": [[0, 10000]]} | changes))
 
 
-def assigned(unit: Any = "u1", forced: Mapping[str, str] | None = None) -> Assignment:
-    return _EXPERIMENTS.assign("home", {"user_id": unit}, {}, NOW, forced or {})
+_UNCHANGED = compiled(document(exp_mmr_1=for_everybody()))
+
+
+def assigned(unit: Any = "u1", forced: Mapping[str, str] | None = None, now: float = NOW, **changes: Any) -> Assignment:
+    """What a request gets, with everybody's experiment or with one that is changed."""
+    experiments = compiled(document(exp_mmr_1=for_everybody(**changes))) if changes else _UNCHANGED
+    return experiments.assign("home", {"user_id": unit}, {}, now, forced or {})
 
 
 def sliced(now: float) -> Assignment:
-    return _SLICED.assign("home", {"user_id": "u1"}, {}, now)
+    return assigned(now=now, slices={"every": "1h"})
 
 
 def log_at(
@@ -46,26 +52,28 @@ def log_at(
     return ExposureLog(folder / f"exposures.w0.{format}", capacity, clock or Clock(), format=format, **settings)
 
 
-def record(log: ExposureLog, request_id: str, unit: Any = "u1", now: float = NOW) -> None:
-    log.record(assigned(unit), READ, request_id, "home", now, CONFIG)
+def record(
+    log: ExposureLog,
+    request_id: str = "r1",
+    assignment: Assignment | None = None,
+    read: frozenset[str] = READ,
+    now: float = NOW,
+) -> None:
+    log.record(assigned() if assignment is None else assignment, read, request_id, "home", now, CONFIG)
 
 
-def files(folder: Path) -> list[Path]:
-    """The Parquet files, in the order in which they were written."""
-    return sorted(folder.glob("exposures.w0.*.parquet"), key=lambda path: path.name.split(".")[3])
+def files(folder: Path, format: Format = "parquet") -> list[Path]:
+    """The files with records, in the order in which they were written; one that is still written to is the last."""
+    aside = sorted(folder.glob(f"exposures.w0.*.{format}"), key=lambda path: path.name.split(".")[3])
+    return [*aside, *folder.glob(f"exposures.w0.{format}")]
 
 
 def rows(folder: Path, format: Format = "parquet") -> list[dict[str, Any]]:
     """Everything written, oldest first."""
+    found = files(folder, format)
     if format == "parquet":
-        return [row for file in files(folder) for row in pq.read_table(file).to_pylist()]
-    aside = sorted(folder.glob("exposures.w0.*.jsonl"), key=lambda path: path.name.split(".")[3])
-    return [
-        json.loads(line)
-        for file in [*aside, folder / "exposures.w0.jsonl"]
-        if file.exists()
-        for line in file.read_text().splitlines()
-    ]
+        return [row for file in found for row in pq.read_table(file).to_pylist()]
+    return [json.loads(line) for file in found for line in file.read_text().splitlines()]
 
 
 def requests(folder: Path, format: Format = "parquet") -> list[str]:

@@ -72,7 +72,7 @@ def test_every_record_is_written_waits_or_is_counted(
 def test_any_text_and_time_survive(format: Format, unit: str, request_id: str, now: float) -> None:
     with tempfile.TemporaryDirectory() as made:
         log = log_at(Path(made), format)
-        record(log, request_id, unit, now)
+        record(log, request_id, assigned(unit), now=now)
         log.close()
         (row,) = rows(Path(made), format)
         assert (row["unit"], row["request_id"], row["time"]) == (unit, request_id, now)

@@ -14,8 +14,8 @@ from openfeature.flag_evaluation import FlagEvaluationDetails, Reason
 import abtest.openfeature
 from abtest import Assignment, ExposureLog
 from abtest.openfeature import ExperimentsProvider
-from tests.abtest.documents import KNOB, NOW, compiled, document, experiment, layer
-from tests.abtest_edge.logs import rows
+from tests.abtest.documents import KNOB, NOW, compiled, document, layer
+from tests.abtest_edge.logs import for_everybody, rows
 
 FRESH = "re_rank.fresh"
 METHOD = "re_rank.method"
@@ -24,7 +24,7 @@ Seen = list[tuple[Assignment, frozenset[str], str, str, float, str]]
 
 
 def everyone(**changes: Any) -> dict[str, Any]:
-    return document(exp_mmr_3=experiment(**({"slots": [[0, 10000]]} | changes)))
+    return document(exp_mmr_3=for_everybody(**changes))
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from app.push.trial import PushSettings
 from app.supervisor.handle import WorkerBug, WorkerGone
 
 FILE = "scenes/home.yaml"
+QUICK = {"canary": 1.0, "watch": True}
+"""Settings: a trial of a second, and files are followed."""
 Serving = tuple[str, str | None]
 
 
@@ -87,9 +89,7 @@ class FakeFleet:
         """A pusher with all workers ready."""
         pusher = self.pusher(**settings)
         await pusher.start()
-        for _ in range(self.slots):
-            self.spawn()
-        self.finish_starting()
+        self.fill()
         await pusher.look()
         return pusher
 
@@ -108,8 +108,19 @@ class FakeFleet:
         for worker in self.everybody:
             worker.ready = worker.alive
 
+    def fill(self) -> None:
+        """Start a worker in every free slot, and let all finish starting."""
+        while self.spawn():
+            pass
+        self.finish_starting()
+
     def kill(self, worker: FakeWorker) -> None:
         worker.alive = worker.ready = False
+
+    def kill_ready(self) -> None:
+        """Kill all but those that are still starting."""
+        for worker in self.workers:
+            self.kill(worker)
 
     async def sleep(self, seconds: float) -> None:
         self.disturb()

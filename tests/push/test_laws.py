@@ -34,9 +34,7 @@ def disturbance(fleet: FakeFleet, events: Iterator[str]) -> Callable[[], None]:
 async def calm(fleet: FakeFleet, pusher: Pusher) -> None:
     """Every place is filled, and one round of following has gone by."""
     fleet.disturb = lambda: None
-    while fleet.spawn():
-        pass
-    fleet.finish_starting()
+    fleet.fill()
     await pusher.look()
 
 
@@ -59,8 +57,7 @@ def test_all_live_workers_end_on_one_committed_pin(pushes: list[str], events: li
                 errors = await pusher.rollback()
                 assert errors or str(pusher.committed) == earlier
             elif push == "restart":
-                for worker in fleet.workers:
-                    fleet.kill(worker)
+                fleet.kill_ready()
                 fleet.spawn()
                 fleet.finish_starting()
                 continue
@@ -86,11 +83,8 @@ def test_all_live_workers_end_on_one_committed_pin(pushes: list[str], events: li
         assert only == (fleet.text((str(pusher.committed.folder), None)), pusher.committed.release)
         assert only in good
         assert only[0] not in ("malformed", "bug", "crash")
-        for worker in fleet.workers:
-            fleet.kill(worker)
-        while fleet.spawn():
-            pass
-        fleet.finish_starting()
+        fleet.kill_ready()
+        fleet.fill()
         assert served(fleet) == {only}, "who starts again loads what was committed"
 
     with tempfile.TemporaryDirectory() as root:

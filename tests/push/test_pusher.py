@@ -8,17 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.push.fakes import FILE, FakeFleet, served
-
-QUICK = {"canary": 1.0, "watch": True}
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> FakeFleet:
-    made = FakeFleet(tmp_path)
-    made.write("one")
-    made.activate("r1")
-    return made
+from tests.push.fakes import FILE, QUICK, FakeFleet, served
 
 
 def test_a_push_is_tried_by_a_share_first_and_then_taken_by_all(fleet: FakeFleet) -> None:
@@ -166,8 +156,7 @@ def test_the_way_back_survives_a_restart_of_the_service(fleet: FakeFleet) -> Non
         pusher = await fleet.started(**QUICK)
         fleet.write("two")
         assert await pusher.push() == []
-        for worker in fleet.workers:
-            fleet.kill(worker)
+        fleet.kill_ready()
         again = await fleet.started(**QUICK)
         assert served(fleet) == {("two", "r1")}
         assert await again.rollback() == []

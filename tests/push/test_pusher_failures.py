@@ -10,17 +10,7 @@ import pytest
 
 from app.push import crew
 from app.push.pusher import PushRefused
-from tests.push.fakes import FakeFleet, happens, served
-
-QUICK = {"canary": 1.0, "watch": True}
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> FakeFleet:
-    made = FakeFleet(tmp_path)
-    made.write("one")
-    made.activate("r1")
-    return made
+from tests.push.fakes import QUICK, FakeFleet, happens, served
 
 
 def test_a_configuration_that_kills_who_loads_it_kills_one_worker(fleet: FakeFleet) -> None:
@@ -87,14 +77,11 @@ def test_a_worker_that_never_finishes_loading_is_replaced(fleet: FakeFleet) -> N
 def test_without_a_ready_worker_nothing_is_tried_and_files_are_tried_again(fleet: FakeFleet) -> None:
     async def main() -> None:
         pusher = await fleet.started(**QUICK)
-        for worker in fleet.workers:
-            fleet.kill(worker)
+        fleet.kill_ready()
         fleet.write("two")
         [said] = await pusher.push()
         assert said == "No worker was ready to try it within 30 s. The log says why; push again."
-        for _ in range(fleet.slots):
-            fleet.spawn()
-        fleet.finish_starting()
+        fleet.fill()
         await pusher.look()
         await pusher.look()
         assert served(fleet) == {("two", "r1")}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from app.faults.models import with_model
-from app.faults.requirements import in_time, no_empty_list, no_error, recovered
+from app.faults.requirements import ridden_out
 from app.faults.scenario import Kit, Scenario, Verdict
 from app.faults.stage import staged
 from app.faults.timeline import play
 
-RECOVERY = 2.0
 REASON = "invalid_output"
 
 
@@ -31,10 +30,7 @@ async def run(kit: Kit) -> Verdict:
     named = sum(count for reason, count in reasons.items() if reason.endswith(REASON))
     verdict.note("reasons", reasons)
     verdict.must(named >= 0.99 * played.fault.served, f"{named} of {played.fault.served} answers name {REASON}")
-    in_time(verdict, "fault", played.fault, stage.budget)
-    no_error(verdict, played.result)
-    no_empty_list(verdict, played.result)
-    recovered(verdict, played, RECOVERY)
+    ridden_out(verdict, played, stage.budget)
     return verdict
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.faults.pipe import Faults
-from app.faults.requirements import in_time, no_empty_list, no_error, recovered
+from app.faults.requirements import ridden_out
 from app.faults.scenario import Kit, Scenario, Verdict
 from app.faults.stage import Stage, staged
 from app.faults.timeline import play
@@ -14,7 +14,6 @@ from app.faults.timeline import play
 JITTER = 0.08
 BANDWIDTH = 20_000.0
 EVERY = 0.25
-RECOVERY = 2.0
 
 
 async def run(kit: Kit) -> Verdict:
@@ -68,10 +67,7 @@ async def _played(stage: Stage) -> Verdict:
     verdict.note("connections_accepted", proxy.accepted)
     verdict.note("connections_reset", proxy.resets)
     verdict.note("reasons", dict(played.result.reasons()))
-    in_time(verdict, "fault", played.fault, stage.budget)
-    no_error(verdict, played.result)
-    no_empty_list(verdict, played.result)
-    recovered(verdict, played, RECOVERY)
+    ridden_out(verdict, played, stage.budget)
     return verdict
 
 

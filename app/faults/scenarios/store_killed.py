@@ -7,13 +7,12 @@ import os
 import signal
 
 from app.faults.judge import recovery
-from app.faults.requirements import in_time, no_empty_list, no_error, recovered
+from app.faults.requirements import RECOVERY, ridden_out
 from app.faults.scenario import Kit, Scenario, Verdict
 from app.faults.stage import Stage, staged
 from app.faults.timeline import play
 from app.faults.waiting import until
 
-RECOVERY = 2.0
 RETURN_SECONDS = 20.0
 
 
@@ -48,10 +47,7 @@ async def _played(stage: Stage) -> Verdict:
     played = await play(stage, verdict, fault, stopped + between + RETURN_SECONDS / 4)
     after_kill = recovery(played.result, returned, stage.budget)
     verdict.note("recovery_after_kill_s", after_kill)
-    in_time(verdict, "fault", played.fault, stage.budget)
-    no_error(verdict, played.result)
-    no_empty_list(verdict, played.result)
-    recovered(verdict, played, RECOVERY)
+    ridden_out(verdict, played, stage.budget)
     said = "not seen" if after_kill is None else f"{after_kill:.2f} s"
     words = f"recovery after SIGKILL {said}, under {RECOVERY:g} s from the server's return"
     verdict.must(after_kill is not None and after_kill < RECOVERY, words)

@@ -6,13 +6,12 @@ import asyncio
 
 from app.faults.judge import window
 from app.faults.pipe import Faults
-from app.faults.requirements import in_time, no_empty_list, no_error, recovered
+from app.faults.requirements import RECOVERY, in_time, no_empty_list, no_error, recovered
 from app.faults.scenario import Kit, Scenario, Verdict
 from app.faults.stage import Stage, staged
 from app.faults.timeline import play
 
 LATENCY = 0.5
-RECOVERY = 2.0
 RETRY_SHARE = 0.1
 CALLS, RETRIES = "recserve_store_calls_total", "recserve_store_retries_total"
 
