@@ -37,8 +37,8 @@ class _Source:
 class LoopLag:
     """The queue wait of one event loop, smoothed over about 50 ms. Belongs to that loop.
 
-    Each source (the heartbeat's lateness, `request`, `pool`) is smoothed for itself and the largest counts, so that
-    an idle loop doesn't hide a full pool. `clock` is the loop's `time`, or one that agrees with it.
+    Each source (the heartbeat's lateness, `request`, `turn`, `pool`) is smoothed for itself and the largest counts,
+    so that an idle loop doesn't hide a full pool. `clock` is the loop's `time`, or one that agrees with it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +66,7 @@ class LoopLag:
         self._due = self._clock() + BEAT
 
     def saw(self, seconds: float, source: str = "request") -> None:
-        """Note how long something waited before it ran. `source` comes from a closed set: `request`, `pool`."""
+        """Note how long something waited before it ran. `source` comes from a closed set: `request`, `turn`, `pool`."""
         now = self._clock()
         known = self._sources.get(source)
         if known is None:

@@ -14,6 +14,7 @@ from app.lag import LoopLag
 from app.observe import Metrics
 from app.problems import Problem, unavailable
 from app.snapshot import Snapshot
+from app.turns import Turns
 from app.wire import Event as WireEvent
 from features.behaviour import Event
 from stages.errors import StepFailed
@@ -44,6 +45,7 @@ class Service:
         self._store_status = store_status
         self._ladder = ladder
         self._lag = lag
+        self._turns = Turns(lambda seconds: lag.saw(seconds, "turn"))
         self.waiting_for: list[str] = ["the release to be loaded"]
         metrics.counter("exposures_dropped", "Exposure records lost.", lambda: float(exposures.dropped))
         metrics.counter("live_undecoded", "Values of live views that did not decode.", self._live_undecoded)
@@ -81,9 +83,10 @@ class Service:
         except ValueError as error:
             raise Problem("out-of-range", f"force: {error}", field="force") from None
         plan, pipeline = snapshot.plans[request.scene], snapshot.pipeline
-        quality = self._ladder.quality(request.scene)
-        tally.requests += 1
+        turn = await self._turns.begin()
         try:
+            quality = self._ladder.quality(request.scene)
+            tally.requests += 1
             answer, outcome = await pipeline.recommend(plan, request, assignment.params, assignment.buckets, quality)
         except StepFailed as failure:
             tally.errors += 1
@@ -94,6 +97,8 @@ class Service:
         except Exception:  # counted for whoever judges a push, and raised again
             tally.errors += 1
             raise
+        finally:
+            turn.end()
         if outcome.reads:
             self._exposures.record(
                 assignment, outcome.reads, request.request_id, request.scene, now, snapshot.config_id
