@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abtest.problems import Path, Report, finite
 
@@ -26,18 +26,27 @@ _EXACT: Final[Mapping[str, type | None]] = MappingProxyType(
 _MOST_KEPT, _LONGEST_KEPT = 1_024, 256
 
 
+class Context(NamedTuple):
+    """What conditions may read: attributes' types by name, and what stands in for those that a request doesn't send."""
+
+    types: Mapping[str, str]
+    defaults: Mapping[str, object] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A compiled condition; `attributes` gives name, type and its class (None: look) of what it reads.
 
-    `times` are the names of TIMES that it reads. Requests ask the same few questions again and again, so answers
-    are kept, a bounded number of them.
+    `times` are the names of TIMES that it reads, `defaults` what stands in for attributes that a request doesn't
+    send, for those that have one. Requests ask the same few questions again and again, so answers are kept, a
+    bounded number of them.
     """
 
     text: str
     expression: "Expression"
     attributes: tuple[tuple[str, str, type | None], ...]
     times: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, object], ...] = ()
     _kept: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def holds(self, context: Mapping[str, object], now: float) -> bool:
@@ -66,8 +75,8 @@ class Condition:
         return held
 
 
-def read_condition(report: Report, value: object, path: Path, context: Mapping[str, str]) -> Condition | None:
-    """Compile a condition over the attributes that `context` declares (name to type)."""
+def read_condition(report: Report, value: object, path: Path, context: Context) -> Condition | None:
+    """Compile a condition over the attributes that `context` declares."""
     # The language brings numpy; what has no conditions does without, and `import abtest` stays quick.
     from expression import ExpressionError, compile_expression
 
@@ -75,7 +84,7 @@ def read_condition(report: Report, value: object, path: Path, context: Mapping[s
     if text is None:
         return None
     try:
-        declared = {_PREFIX + name: kind for name, kind in context.items()}
+        declared = {_PREFIX + name: kind for name, kind in context.types.items()}
         expression = compile_expression(text, declared | dict.fromkeys(TIMES, "int"))
     except ExpressionError as error:
         report.problem(path, f"column {error.column_offset + 1}: {error.message}")
@@ -85,8 +94,9 @@ def read_condition(report: Report, value: object, path: Path, context: Mapping[s
         return None
     times = tuple(sorted(expression.names & TIMES.keys()))
     names = sorted(full.removeprefix(_PREFIX) for full in expression.names - TIMES.keys())
-    attributes = ((name, context[name], _EXACT[context[name]]) for name in names)
-    return Condition(text, expression, tuple(attributes), times)
+    attributes = ((name, context.types[name], _EXACT[context.types[name]]) for name in names)
+    defaults = ((name, context.defaults[name]) for name in names if name in context.defaults)
+    return Condition(text, expression, tuple(attributes), times, tuple(defaults))
 
 
 def _typed(value: object, kind: str) -> object:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from abtest.assign import assign
+from abtest.condition import Context
 from abtest.decision import Assignment
 from abtest.explain import Explanation, explain
 from abtest.freed import recently_freed
@@ -16,6 +17,7 @@ from abtest.ramp import judge
 from abtest.read import read_document
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,23 @@ class Experiments:
 
     @classmethod
     def compile(
-        cls, document: Mapping[str, object], context: Mapping[str, str], scenes: Collection[str]
+        cls,
+        document: Mapping[str, object],
+        context: Mapping[str, str],
+        scenes: Collection[str],
+        defaults: Mapping[str, object] = _NO_DEFAULTS,
     ) -> tuple[Self | None, list[Problem]]:
         """Check a parsed `abtest.yaml` and compile it.
 
         `document` is plain nested data, `context` gives the type of each context attribute (`str`, `int`,
         `float`, `bool`, `semver`) that conditions may use as `context.name`, `scenes` names those that
-        exist; one without experiments gets an empty plan. Returns every problem in one run, and an object
-        only when there are none. Never raises for what stands in the document.
+        exist; one without experiments gets an empty plan. `defaults` are the values that the caller fills in for
+        attributes which a request doesn't send: changing one moves users too, and is refused like a changed
+        condition. Returns every problem in one run, and an object only when there are none. Never raises for what
+        stands in the document.
         """
         report = Report()
-        plans, params = read_document(report, document, context, scenes)
+        plans, params = read_document(report, document, Context(context, defaults), scenes)
         if report.problems:
             return None, report.problems
         return cls(MappingProxyType(plans), MappingProxyType(params)), []
@@ -53,11 +61,11 @@ class Experiments:
         """Assign one request; pure, without I/O, a few microseconds.
 
         `units` holds what is known of `user_id`, `device_id`, `session_id`, `request_id`; a layer never
-        falls back to another unit. `context` holds scalars; an absent or mistyped attribute meets no
-        condition. `now` is in epoch seconds. In this order: the holdout beats everything, a whitelist beats
-        slots, dates, conditions and a zero weight (not the pause or the end of its experiment), and then
-        the slots decide, of the domains first where there are any. Launches move the defaults of those who
-        aren't held out.
+        falls back to another unit. `context` holds scalars; an absent or mistyped attribute is missing, and
+        every comparison with it is false (so that `not (context.x > 3)` holds). `now` is in epoch seconds. In
+        this order: the holdout beats everything, a whitelist beats slots, dates, conditions and a zero weight
+        (not the pause or the end of its experiment), and then the slots decide, of the domains first where
+        there are any. Launches move the defaults of those who aren't held out.
 
         `forced` (layer to `experiment@version/bucket`, or to `default`) beats all that, whatever the status;
         it is for debug requests whose sender is authorised, and every decision that it makes is marked. Raises

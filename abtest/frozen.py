@@ -1,8 +1,10 @@
 """What may not change about an experiment once it has run: each change with the count of those whom it would move."""
 
+import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +13,7 @@ from abtest.plan import Bucket, Experiment, Layer
 from abtest.problems import Path, Problem
 from abtest.slots import size
 
-_STATES: Final[Mapping[str, str]] = MappingProxyType(
+STATES: Final[Mapping[str, str]] = MappingProxyType(
     {"running": "is running", "paused": "is paused", "ended": "has ended"}
 )
 
@@ -49,11 +51,15 @@ class Change:
         else:
             yield from moved_buckets(before, after, (*path, "buckets"))
         held = size(before.slots)
-        if condition(after) != condition(before):
+        if not _same_condition(before, after):
             change = f"its condition changed from {condition(before)} to {condition(after)}"
             yield reshuffle((*path, "when"), before, change, held, self.what)
         elif _types(after) != _types(before):
             change = "an attribute that its condition reads changed its type"
+            yield reshuffle((*path, "when"), before, change, held, self.what)
+        elif (was := _defaults(before)) != (defaults := _defaults(after)):
+            names = ", ".join(sorted({name for name, _ in was ^ defaults}))
+            change = f"the default of what its condition reads changed ({names})"
             yield reshuffle((*path, "when"), before, change, held, self.what)
         if _put_off(before.start, after.start, now):
             moves = f"{held} from their buckets to the defaults"
@@ -93,7 +99,7 @@ def reshuffle(path: Path, before: Experiment, change: str, count: int, what: str
 
 def refusal(path: Path, before: Experiment, change: str, count: int, what: str, moves: str) -> Problem:
     """Return the problem of one change, with the ways out."""
-    wrong = f"{before.key} {_STATES[before.status]} and {change}"
+    wrong = f"{before.key} {STATES[before.status]} and {change}"
     ways = "" if before.status == "ended" else ", or set the status to ended"
     fix = f"Give the change a new version (@{before.version + 1}){ways}."
     return Problem(path, f"{wrong}: {count} of {SLOTS:,} {what} would move users, {moves}. {fix}")
@@ -137,5 +143,22 @@ def _length(experiment: Experiment) -> str:
     return "none" if experiment.every is None else f"{experiment.every} s"
 
 
+def _same_condition(before: Experiment, after: Experiment) -> bool:
+    """Say whether both ask the same; how it is laid out doesn't matter."""
+    if before.when is None or after.when is None:
+        return before.when is after.when
+    return before.when.text == after.when.text or _words(before.when.text) == _words(after.when.text)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a condition that compiled: the language is written in Python's words."""
+    spaces = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+    return [each.string for each in tokenize.generate_tokens(StringIO(f"({text})").readline) if each.type not in spaces]
+
+
 def _types(experiment: Experiment) -> tuple[str, ...]:
     return () if experiment.when is None else tuple(kind for _, kind, _ in experiment.when.attributes)
+
+
+def _defaults(experiment: Experiment) -> frozenset[tuple[str, object]]:
+    return frozenset(() if experiment.when is None else experiment.when.defaults)

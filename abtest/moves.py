@@ -2,7 +2,7 @@
 
 Hashes of different salts or units are independent of each other, so that what two of them decide together
 is the product of what each decides; under one hash the 10,000 slots are walked side by side. Everybody is
-taken to meet every condition at any time, and whitelists are left out: they name their units.
+taken to meet every condition, and whitelists are left out: they name their units.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
+from abtest.decide import lives
 from abtest.experiments import Experiments
 from abtest.hashing import SLOTS
 from abtest.plan import Experiment, Layer, ScenePlan
@@ -56,14 +57,17 @@ class Moves:
 
 
 def moves(old: Experiments, new: Experiments, now: float | None = None, *, shrink: bool = False) -> Moves:
-    """Compare two configurations; `now` and `shrink` are those of `abtest.ramp.judge`."""
+    """Compare two configurations; `now` and `shrink` are those of `abtest.ramp.judge`.
+
+    With `now`, what hasn't started or is over by then has nobody; without it, starts and ends aren't looked at.
+    """
     verdict = judge(old.scenes, new.scenes, now, shrink=shrink)
     found: list[Move] = []
     for name in sorted({*old.scenes, *new.scenes}):
         before, after = (each.scenes.get(name) for each in (old, new))
         names = dict.fromkeys(layer.name for plan in (before, after) if plan for layer in plan.layers)
         for layer in names:
-            found += _layer_moves(name, layer, _Side.of(before, layer), _Side.of(after, layer))
+            found += _layer_moves(name, layer, _Side.of(before, layer, now), _Side.of(after, layer, now))
     return Moves(tuple(found), tuple(verdict.refusals), tuple(verdict.warnings))
 
 
@@ -73,11 +77,12 @@ class _Side:
 
     plan: ScenePlan | None
     layer: Layer | None
+    now: float | None
 
     @classmethod
-    def of(cls, plan: ScenePlan | None, name: str) -> "_Side":
+    def of(cls, plan: ScenePlan | None, name: str, now: float | None) -> "_Side":
         layers = {layer.name: layer for layer in plan.layers} if plan else {}
-        return cls(plan, layers.get(name))
+        return cls(plan, layers.get(name), now)
 
     def held(self) -> tuple[Hashable, Sequence[bool]]:
         """The holdout's hash, and who is held out."""
@@ -102,9 +107,13 @@ class _Side:
         exclusive = self.plan.domain(domain or None)
         salt, table = (exclusive.salt, exclusive.table) if exclusive else (self.layer.salt, self.layer.table)
         mine = self.layer.name
-        return (salt, self.layer.unit), [
-            each if each and not each.resting and each.layer == mine else None for each in table
-        ]
+        enrolling = {each: each.layer == mine and self._enrols(each) for each in set(table) if each}
+        return (salt, self.layer.unit), [each if each and enrolling[each] else None for each in table]
+
+    def _enrols(self, experiment: Experiment) -> bool:
+        if experiment.resting or self.now is None:
+            return not experiment.resting
+        return (experiment.start is None or experiment.start <= self.now) and lives(experiment, self.now)
 
     def cells(self, experiment: Experiment | None) -> tuple[Hashable, Sequence[Cell]]:
         """The second hash, and where each of its slots leads."""

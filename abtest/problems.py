@@ -64,10 +64,15 @@ class Report:
         if not isinstance(value, Mapping):
             self.add(path, f"{what} is {described(value)}", "Expected a mapping.")
             return {}
-        strange = [key for key in value if not isinstance(key, str)]
-        for key in strange:
-            self.add(path, f"The key {key!r} of {what} is {described(key)}", "Expected text; quote it.")
-        return {key: entry for key, entry in value.items() if isinstance(key, str)}
+        known: dict[str, object] = {}
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                self.add(path, f"The key {key!r} of {what} is {described(key)}", "Expected text; quote it.")
+            elif not is_unicode(key):
+                self.add(path, f"The key {key!r} of {what} holds a lone surrogate", "Expected valid Unicode.")
+            else:
+                known[key] = entry
+        return known
 
     def fields(
         self, value: object, path: Path, what: str, required: Collection[str], optional: Collection[str] = ()

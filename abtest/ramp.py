@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from abtest.freed import tired_slots
-from abtest.frozen import Change, refusal, reshuffle
+from abtest.frozen import STATES, Change, refusal, reshuffle
 from abtest.hashing import SLOTS
 from abtest.plan import Experiment, Holdout, Layer, ScenePlan, Slots
 from abtest.problems import Path, Problem
@@ -20,6 +20,7 @@ from abtest.slots import common, shown, size, without
 
 _BEGUN: Final = ("running", "paused", "ended")
 _LIVE: Final = ("running", "paused")
+_DRAFT: Final = ("draft",)
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class _Scene:
     verdict: Verdict
 
     def judge(self) -> None:
-        before = {(layer.name, each.key): (layer, each) for layer, each in _in(self.old, _BEGUN)}
+        before = {(layer.name, each.key): (layer, each) for layer, each in self._begun(_BEGUN)}
         refuse = self.verdict.refusals.extend
         kept: list[Experiment] = []
         for layer, experiment in _in(self.new, _LIVE):
@@ -68,14 +69,23 @@ class _Scene:
             if self.now is not None:
                 taken = without(experiment.slots, found[1].slots if found else ())
                 self.verdict.warnings += self._tired(experiment, taken, self.now)
+        for layer, experiment in _in(self.new, _DRAFT):
+            if (layer.name, experiment.key) in before:
+                refuse(_drafted(before[layer.name, experiment.key][1], experiment))
         if kept:
             refuse(_holdout(self.old.holdout, self.new.holdout, ("scenes", self.new.name, "holdout")))
             refuse(self._domains(kept))
 
+    def _begun(self, statuses: tuple[str, ...]) -> Iterator[tuple[Layer, Experiment]]:
+        """Yield the old experiments of these statuses whose start has come."""
+        for layer, each in _in(self.old, statuses):
+            if self.now is None or each.start is None or each.start <= self.now:
+                yield layer, each
+
     def _strayed(self, experiment: Experiment) -> Iterator[Problem]:
         """Report an experiment that was in another layer, and isn't there any longer."""
         still = {(layer.name, each.key) for layer, each in _in(self.new, _LIVE)}
-        for layer, before in _in(self.old, _LIVE):
+        for layer, before in self._begun(_LIVE):
             if before.key == experiment.key and (layer.name, before.key) not in still:
                 change = f"moved from the layer {layer.name} to {experiment.layer}"
                 yield reshuffle(experiment.place, before, change, size(before.slots), "layer slots")
@@ -100,7 +110,8 @@ class _Scene:
         if owned:
             moves = self._moves(change.layer, after, owned)
             wrong = f"{after.key} gives up {shown(owned)}: {size(owned)} of {SLOTS:,} {change.what} move users, {moves}"
-            self.verdict.warnings.append(Problem(where, f"{wrong}. They should rest for 14 days."))
+            fix = f' A reload wants `freed` to say so: {{"...": {_written(silent)}}}.' if silent and self.shrink else ""
+            self.verdict.warnings.append(Problem(where, f"{wrong}. They should rest for 14 days.{fix}"))
 
     def _moves(self, layer: Layer, after: Experiment, lost: Slots) -> str:
         domain = self.new.domain(after.domain)
@@ -158,12 +169,19 @@ def _in(plan: ScenePlan, statuses: tuple[str, ...]) -> Iterator[tuple[Layer, Exp
                 yield layer, experiment
 
 
+def _drafted(before: Experiment, after: Experiment) -> Iterator[Problem]:
+    """A draft is free to change: what has begun and becomes one could come back as something else."""
+    wrong = f"{before.key} {STATES[before.status]} and became a draft, which may be changed"
+    ways = "ended" if before.status == "ended" else "paused, or to ended"
+    yield Problem((*after.place, "status"), f"{wrong}. Set the status to {ways}; a new version may be a draft.")
+
+
 def _holdout(before: Holdout | None, after: Holdout | None, path: Path) -> Iterator[Problem]:
     """A holdout that grows takes enrolled units away; one that shrinks only lets new ones in."""
     if after is None:
         return
     grown = after.slots - (before.slots if before else 0)
-    if before is not None and after.unit != before.unit:
+    if before is not None and before.slots and after.slots and after.unit != before.unit:
         wrong = f"the unit of the holdout changed from {before.unit} to {after.unit} while experiments run"
         moves = f"{after.slots} of {SLOTS:,} slots would move users from their buckets to the holdout"
         yield Problem((*path, "unit"), f"{wrong}: {moves}. Expected {before.unit}.")

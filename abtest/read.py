@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from abtest.condition import Context
 from abtest.hashing import SLOTS, salt_prefix
 from abtest.params import LayerName, Param, Value, read_params
 from abtest.plan import UNITS, Holdout, ScenePlan
@@ -18,7 +19,7 @@ _NO_DEFAULTS: Final[Mapping[str, Value]] = MappingProxyType({})
 
 
 def read_document(
-    report: Report, document: object, context: Mapping[str, str], scenes: Collection[str]
+    report: Report, document: object, context: Context, scenes: Collection[str]
 ) -> tuple[dict[str, ScenePlan], dict[str, Param]]:
     """Return a plan for each of `scenes` and the declared parameters; worthless if anything was reported."""
     fields = report.fields(document, (), "the document", (), ("version", "params", "scenes"))
@@ -46,9 +47,7 @@ def _layer_names(scenes: Mapping[str, object]) -> list[LayerName]:
     return names
 
 
-def _scene(
-    report: Report, name: str, value: object, params: Mapping[str, Param | None], context: Mapping[str, str]
-) -> ScenePlan:
+def _scene(report: Report, name: str, value: object, params: Mapping[str, Param | None], context: Context) -> ScenePlan:
     path: Path = ("scenes", name)
     fields = report.fields(value, path, f"the scene {name}", (), ("holdout", "domains", "layers"))
     holdout = domains = None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from abtest.condition import Context
 from abtest.hashing import SLOTS, encode_unit
 from abtest.params import Param, Value
 from abtest.plan import Bucket
@@ -15,12 +16,12 @@ from abtest.read_values import NAME, NAME_FORM
 class Surroundings:
     """What an experiment is checked against.
 
-    `params` are the declared parameters (None: faulty), `context` the types of the context's attributes,
-    `domains` the scene's domains by name, and which of them are exclusive; `unit` is the layer's.
+    `params` are the declared parameters (None: faulty), `context` what conditions may read, `domains` the scene's
+    domains by name, and which of them are exclusive; `unit` is the layer's.
     """
 
     params: Mapping[str, Param | None]
-    context: Mapping[str, str]
+    context: Context
     domains: Mapping[str, bool]
     scene: str
     layer: str

@@ -15,6 +15,7 @@ KEY_FORM = "name@version with a whole version, such as exp_mmr@1"
 NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 NAME_FORM = "a letter or `_`, then letters, digits, `_`, `.` and `-`"
 
+_EARLIEST, _LATEST = 0.0, 253_370_764_800.0  # of year 9999: zones must not lead out of what a date can be
 _LENGTH = re.compile(r"([1-9]\d{0,5})(m|h|d)", re.ASCII)
 _SECONDS: Final[Mapping[str, int]] = MappingProxyType({"m": 60, "h": 3600, "d": 86_400})
 
@@ -68,6 +69,9 @@ def read_instant(report: Report, value: object, path: Path, what: str) -> float 
         return None
     if moment.utcoffset() is None:
         report.add(path, f"{what} has no time zone", f"Expected one, such as {moment.isoformat()}+00:00.")
+        return None
+    if not _EARLIEST <= moment.timestamp() < _LATEST:
+        report.add(path, f"{what} is out of range", "Expected a year from 1970 to 9998.")
         return None
     return moment.timestamp()
 

@@ -179,7 +179,9 @@ class Changer:
             edit.set((*place, "end"), f'"{_moment(self._now)}"')
 
     def _remember(self, edit: Edit, experiment: Experiment, place: DocumentPath, freed: Sequence[Range]) -> None:
-        moment = f'"{_moment(self._now)}"'
+        # Its times are keys, to the second; two shrinks may come within one.
+        newest = max((entry.at + 1 for entry in experiment.freed), default=self._now)
+        moment = f'"{_moment(max(self._now, newest))}"'
         if edit.has((*place, "freed")):
             edit.append((*place, "freed"), moment, written(freed))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -72,6 +73,8 @@ class AbtestFile:
             with os.fdopen(handle, "wb") as file:
                 file.write(self._encoded(text))
             shutil.copymode(self._path, new)
+            with contextlib.suppress(PermissionError):  # only root may give files away
+                os.chown(new, self._path.stat().st_uid, self._path.stat().st_gid)
             if self._path.read_bytes() != self._before:
                 raise AbError(f"{self._path}: changed meanwhile. Nothing is written; try again.")
             new.replace(self._path)

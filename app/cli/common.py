@@ -47,14 +47,20 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--var", type=Path, default=VAR, metavar="DIR", help="what is made at run time (var)")
 
 
+_YEAR_9999 = 253_370_764_800.0
+
+
 def moment(text: str) -> float:
     """A point in time as epoch seconds, for argparse."""
     from bootstrap.times import parse_time  # pyarrow comes with it, and few verbs take a time
 
     try:
-        return parse_time(text)
+        seconds = parse_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if not 0 <= seconds < _YEAR_9999:
+        raise argparse.ArgumentTypeError(f"{text!r} is out of range. Expected a time from 1970 to 9998.")
+    return seconds
 
 
 def clock(now: float | None) -> Callable[[], float]:

@@ -176,7 +176,9 @@ def _experiments(findings: Findings, catalog: Catalog, document: Any) -> Experim
     if catalog.silent("channel."):  # a scene can't be read: it may be any that is named here
         names += document["scenes"] if isinstance(document.get("scenes"), dict) else []
     context = {name: field.type for name, field in catalog.service.context.items()}
-    experiments, problems = Experiments.compile(document, context, [name for name in names if isinstance(name, str)])
+    defaults = {name: field.default for name, field in catalog.service.context.items() if field.default is not None}
+    scenes = [name for name in names if isinstance(name, str)]
+    experiments, problems = Experiments.compile(document, context, scenes, defaults)
     for problem in problems:
         if not mentions_invalid(_at(document, problem.path)) and not _silent(catalog, document, problem.path):
             findings.add((EXPERIMENTS, *problem.path), problem.message)

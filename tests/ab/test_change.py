@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,6 +69,10 @@ def test_shrinking_wants_a_flag_and_is_remembered(tmp_path: Path, ab: Cli) -> No
         ab("ramp", "exp_mmr@1", "--share", "4%", "--config", folder, "--now", "2026-12-01T10:00:00Z", "--shrink") == 0
     )
     assert '[[500, 2000]], "2026-12-01T10:00:00+00:00": [[400, 500]]}' in text(folder)
+    assert (  # the times are keys: a second one within a second gets the next second
+        ab("ramp", "exp_mmr@1", "--share", "3%", "--config", folder, "--now", "2026-12-01T10:00:00Z", "--shrink") == 0
+    )
+    assert '"2026-12-01T10:00:01+00:00": [[300, 400]]}' in text(folder)
 
 
 def beside(slots: str) -> tuple[str, str, str]:
@@ -151,6 +156,24 @@ def test_growing_and_shrinking_keep_every_slot_that_can_stay(ranges: list[Range]
 
 def slots(ranges: Sequence[Range]) -> set[int]:
     return {slot for low, high in ranges for slot in range(low, high)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_a_file_keeps_its_owner(tmp_path: Path, ab: Cli) -> None:
+    folder = example(tmp_path)
+    os.chown(folder / ABTEST, 1234, 2345)
+    assert ab("stop", "exp_mmr@1", "--config", folder, "--now", NOW) == 0
+    status = (folder / ABTEST).stat()
+    assert (status.st_uid, status.st_gid) == (1234, 2345)
+
+
+@pytest.mark.parametrize("now", ["1e14", "-5", "1969-12-31T23:59:59Z"])
+def test_a_time_that_no_file_can_hold_is_refused(
+    tmp_path: Path, ab: Cli, capsys: pytest.CaptureFixture[str], now: str
+) -> None:
+    with pytest.raises(SystemExit):
+        ab("stop", "exp_mmr@1", "--config", example(tmp_path), f"--now={now}")
+    assert "is out of range. Expected a time from 1970 to 9998." in capsys.readouterr().err
 
 
 def test_an_exclusive_experiment_gets_slots_of_its_domain(tmp_path: Path, ab: Cli) -> None:

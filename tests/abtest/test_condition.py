@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abtest.condition import Condition, read_condition
+from abtest.condition import Condition, Context, read_condition
 from abtest.problems import Report
 
 TYPES = {"s": "str", "i": "int", "f": "float", "b": "bool", "v": "semver"}
@@ -21,7 +21,7 @@ VALUES = st.sampled_from(
 
 def condition(text: str = TEXT) -> Condition:
     report = Report()
-    read = read_condition(report, text, ("when",), TYPES)
+    read = read_condition(report, text, ("when",), Context(TYPES))
     assert read is not None, report.problems
     return read
 

@@ -152,6 +152,26 @@ def test_whatever_stands_in_the_document_is_reported_and_never_raises(junk: Any)
         problems_of(document(exp_1=experiment(buckets=buckets)))
 
 
+@pytest.mark.parametrize("place", [("scenes",), ("scenes", "home", "layers"), ("scenes", "home", "layers", "re_rank")])
+def test_a_key_that_is_no_unicode_text_is_reported(place: tuple[str, ...]) -> None:
+    base = document(exp_1=experiment())
+    inside: Any = base
+    for key in place:
+        inside = inside[key]
+    inside["\ud800"] = next(iter(inside.values()))
+    problems = problems_of(base)
+    assert [(problem.path, problem.message) for problem in problems] == [
+        (place, f"The key '\\ud800' of {NAMES[place]} holds a lone surrogate. Expected valid Unicode.")
+    ]
+
+
+NAMES = {
+    ("scenes",): "scenes",
+    ("scenes", "home", "layers"): "the layers of home",
+    ("scenes", "home", "layers", "re_rank"): "the layer re_rank",
+}
+
+
 def test_an_empty_document_has_a_plan_for_every_scene() -> None:
     experiments = compiled({})
     assert set(experiments.scenes) == {"home", "discover"}

@@ -166,6 +166,16 @@ RULES: list[tuple[dict[str, Any], tuple[str | int, ...], str]] = [
         "the start of exp@1 has no time zone. Expected one, such as 2026-03-01T09:00:00+00:00.",
     ),
     (
+        {"start": "0001-01-01T00:00:00+23:00"},
+        ("start",),
+        "the start of exp@1 is out of range. Expected a year from 1970 to 9998.",
+    ),
+    (
+        {"end": "9999-12-31T23:00:00-23:00"},
+        ("end",),
+        "the end of exp@1 is out of range. Expected a year from 1970 to 9998.",
+    ),
+    (
         {"start": datetime(2026, 3, 1)},
         ("start",),
         "the start of exp@1 has no time zone. Expected one, such as 2026-03-01T00:00:00+00:00.",

@@ -88,7 +88,8 @@ def test_an_experiment_may_shrink_when_it_says_so() -> None:
     )
     assert [each.message for each in moves(old, said, NOW).warnings] == [warning]
     flagged = moves(old, silent, NOW, shrink=True)
-    assert (flagged.refusals, [each.message for each in flagged.warnings]) == ((), [warning])
+    said_to_reload = f'{warning} A reload wants `freed` to say so: {{"...": [[1500, 2000]]}}.'
+    assert (flagged.refusals, [each.message for each in flagged.warnings]) == ((), [said_to_reload])
 
 
 def test_an_old_entry_of_freed_permits_nothing_new() -> None:

@@ -45,6 +45,18 @@ def test_a_pause_lets_all_leave_and_a_draft_has_nobody() -> None:
     assert found(document(exp_1=experiment(status="draft")), document()) == {}
 
 
+def test_starts_and_ends_are_looked_at_once_the_time_is_known() -> None:
+    runs, over, to_come = (
+        compiled(document(exp_1=experiment(**times)))
+        for times in ({}, {"end": "2026-01-01T00:00:00Z"}, {"start": "2027-01-01T00:00:00Z"})
+    )
+    for late in (over, to_come):
+        assert {each.kind for each in moves(runs, late, NOW).moves} == {"leave"}
+        assert {each.kind for each in moves(late, runs, NOW).moves} == {"enter"}
+        assert moves(runs, late).moves == ()
+    assert moves(over, to_come, NOW).moves == ()
+
+
 def test_weights_move_between_buckets_and_are_refused() -> None:
     old = document(exp_1=experiment(buckets=arms({"a": 3000, "b": 3000, "c": 4000}, "a")))
     new = document(exp_1=experiment(buckets=arms({"a": 4000, "b": 3000, "c": 3000}, "a")))

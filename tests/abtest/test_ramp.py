@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from abtest import Experiments
-from tests.abtest.documents import KNOB, SCENES, arms, compiled, document, experiment, layer
+from tests.abtest.documents import KNOB, NOW, SCENES, arms, compiled, document, experiment, layer
 
 EXP = ("scenes", "home", "layers", "re_rank", "experiments", "exp@1")
 FIX = "Give the change a new version (@2), or set the status to ended."
@@ -113,12 +113,71 @@ def test_an_experiment_may_not_run_on_in_another_layer() -> None:
     assert "moved from the layer re_rank to second: 2000 of 10,000 layer slots would move users" in message
 
 
+@pytest.mark.parametrize("before", ["running", "paused", "ended"])
+def test_what_has_begun_is_no_draft_again(before: str) -> None:
+    """Else it could be changed on the way: running, draft, running."""
+    old, new = (document(exp_1=experiment(status=status)) for status in (before, "draft"))
+    ((path, message),) = refusals(old, new)
+    assert path == (*EXP, "status")
+    states = {"running": "is running", "paused": "is paused", "ended": "has ended"}
+    ways = "ended" if before == "ended" else "paused, or to ended"
+    assert message == (
+        f"exp@1 {states[before]} and became a draft, which may be changed. Set the status to {ways}; a new version "
+        "may be a draft."
+    )
+
+
+def test_what_hasnt_started_may_change_once_the_time_is_known() -> None:
+    start = {"start": "2027-01-01T00:00:00Z"}
+    began = compiled(document(exp_1=experiment(**start)))
+    for changes in (OTHER, {"status": "draft"}):
+        changed_one = compiled(document(exp_1=experiment(**(start | changes))))
+        assert changed_one.refuses(began, NOW) == []
+        assert changed_one.refuses(began, NOW + 365 * 86_400) != []
+        assert changed_one.refuses(began) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("context.hour  >3", True), ("(context.hour > 3)", False), ("context.hour > 3.0", False)],
+)
+def test_how_a_condition_is_laid_out_doesnt_matter(text: str, same: bool) -> None:
+    old, new = (document(exp_1=experiment(when=when)) for when in ("context.hour > 3", text))
+    assert (refusals(old, new) == []) is same
+
+
+def test_what_stands_in_for_an_attribute_that_isnt_sent_is_frozen() -> None:
+    """Changing a default moves everybody whose requests don't send it."""
+    base = document(exp_1=experiment(when="context.region == 'north' and context.hour > 3"))
+    before, after, unread = (
+        Experiments.compile(base, {"region": "str", "hour": "int", "paid": "bool"}, SCENES, defaults)[0]
+        for defaults in ({"region": "north"}, {"region": "south"}, {"region": "north", "paid": True})
+    )
+    assert before is not None
+    assert after is not None
+    assert unread is not None
+    (problem,) = after.refuses(before)
+    assert problem.path == (*EXP, "when")
+    assert "the default of what its condition reads changed (region): 2000 of 10,000 layer slots" in problem.message
+    assert unread.refuses(before) == []
+
+
+def test_a_holdout_of_nobody_may_change_its_unit() -> None:
+    old, new = document(exp_1=experiment()), document(exp_1=experiment())
+    old["scenes"]["home"]["holdout"] = {"slots": 0, "unit": "user_id"}
+    new["scenes"]["home"]["holdout"] = {"slots": 0, "unit": "device_id"}
+    assert refusals(old, new) == []
+    new["scenes"]["home"]["holdout"]["slots"] = 10
+    ((_, message),) = refusals(old, new)
+    assert "the holdout grew while experiments run: 10 of 10,000 slots" in message
+
+
 OTHER: dict[str, Any] = {"slots": [[100, 200]], "salt": "x", "when": "context.hour > 3"}
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("draft", "running"), ("draft", "ended"), ("running", "draft"), ("running", "ended"), ("paused", "ended")],
+    [("draft", "running"), ("draft", "ended"), ("draft", "draft"), ("running", "ended"), ("paused", "ended")],
 )
 def test_a_draft_and_what_ends_may_change(before: str, after: str) -> None:
     old = document(exp_1=experiment(status=before))

@@ -89,7 +89,8 @@ def _old(where: str, config: Config) -> Experiments:
         raise ConfigError(document.problems)
     # A file alone doesn't say which scenes and attributes there were: those of the new configuration.
     context = {name: field.type for name, field in config.service.context.items()}
-    old, problems = Experiments.compile(document.value, context, list(config.scenes))
+    defaults = {name: field.default for name, field in config.service.context.items() if field.default is not None}
+    old, problems = Experiments.compile(document.value, context, list(config.scenes), defaults)
     if old is None:
         raise AbError("\n".join(f"{where} {problem}" for problem in problems))
     return old

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from abtest.explain import Explanation, Hashed, LayerExplanation
+from abtest.hashing import MAX_UNIT_BYTES, encode_unit
 from app.ab.errors import AbError
 from app.cli.ab.common import add_config, configuration, sub_verb
 from app.cli.ab.context import add_context, context_of
@@ -40,11 +41,18 @@ def run(args: argparse.Namespace) -> int:
     scene = args.scene or _only([name for name, plan in config.experiments.scenes.items() if plan.layers])
     if scene not in config.scenes:
         raise AbError(f"There is no scene {scene!r}. {suggestion(scene, config.scenes)}")
-    units = {f"{name}_id": getattr(args, name) for name in ("user", "device", "session", "request")}
+    units = {f"{name}_id": _unit(name, getattr(args, name)) for name in ("user", "device", "session", "request")}
     now = time.time() if args.at is None else args.at
     found = config.experiments.explain(scene, units, context_of(args.context, config), now)
     print(json.dumps(found.as_json(), ensure_ascii=False) if args.json else _text(found))
     return 0
+
+
+def _unit(name: str, given: str | None) -> str | None:
+    """Raises AbError for what the service answers 422."""
+    if given is not None and encode_unit(given) is None:
+        raise AbError(f"--{name}: expected an id of 1 to {MAX_UNIT_BYTES} bytes.")
+    return given
 
 
 def _only(scenes: list[str]) -> str:
