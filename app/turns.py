@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+# Two: one can wait for the store while the other computes.
 MOST = 2
 # Seconds after which a turn is over: whoever waits for a slow store or for the pool holds nobody up.
 LONGEST = 0.001
@@ -20,8 +21,7 @@ class Turns:
     """At most `most` requests have their turn, first come, first served. Belongs to one event loop.
 
     A turn ends with its request or `longest` seconds after it began, whichever is first. `waited` is told how long
-    each waited for its turn, in seconds. Two, so that one can wait for the store while the other computes. How many
-    wait is bounded by admission: they hold places.
+    each waited for its turn, in seconds. How many wait is bounded by admission: they hold places.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Turns:
         return Turn(loop, self._longest, self._pass_on)
 
     def _pass_on(self) -> None:
+        """A turn has ended: whoever waits longest has it."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():

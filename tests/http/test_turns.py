@@ -1,25 +1,33 @@
-"""First come, first served, two at a time; a turn that waits for others' answers is over soon."""
+"""First come, first served, a few at a time; a turn that waits for others' answers is over soon."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
 
-from app.turns import Turn, Turns
+from app.turns import MOST, Turn, Turns
 
 LONG = 3_600.0
 
 
-def played(play: Callable[[], object]) -> None:
-    asyncio.run(asyncio.wait_for(play(), 30.0))  # type: ignore[arg-type]
+def played(play: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(play(), 30.0)
+
+    asyncio.run(bounded())
+
+
+async def taken(turns: Turns) -> list[Turn]:
+    """All the turns that there are."""
+    return [await turns.begin() for _ in range(MOST)]
 
 
 def test_so_many_have_their_turn_and_the_others_follow_in_order() -> None:
     async def play() -> None:
-        turns, began = Turns(most=2, longest=LONG), []
+        turns, began = Turns(longest=LONG), []
 
         async def ask(number: int) -> Turn:
             turn = await turns.begin()
@@ -39,17 +47,19 @@ def test_so_many_have_their_turn_and_the_others_follow_in_order() -> None:
 
 def test_a_turn_ends_once() -> None:
     async def play() -> None:
-        turns = Turns(most=1, longest=0.01)
-        first = await turns.begin()
+        turns = Turns(longest=0.01)
+        first = await taken(turns)
         await asyncio.sleep(0.05)  # over by time
-        second = await turns.begin()
-        first.end()
+        second = await taken(turns)
+        for turn in first:
+            turn.end()
         third = asyncio.create_task(turns.begin())
         await asyncio.sleep(0)
         assert len(turns) == 1
-        second.end()
-        second.end()
+        second[0].end()
+        second[0].end()
         (await third).end()
+        second[1].end()
         assert len(turns) == 0
 
     played(play)
@@ -57,7 +67,7 @@ def test_a_turn_ends_once() -> None:
 
 def test_whoever_waits_for_something_slow_holds_nobody_up() -> None:
     async def play() -> None:
-        turns = Turns(most=2, longest=0.001)
+        turns = Turns(longest=0.001)
         kept = [await turns.begin() for _ in range(50)]  # nobody ends theirs
         for turn in kept:
             turn.end()
@@ -71,22 +81,24 @@ def test_a_cancelled_request_takes_no_turn_with_it(late: bool) -> None:
     """`late`: it is cancelled after its turn came, and before it knew."""
 
     async def play() -> None:
-        turns = Turns(most=1, longest=LONG)
-        first = await turns.begin()
+        turns = Turns(longest=LONG)
+        held = await taken(turns)
         gone, next_one = (asyncio.create_task(turns.begin()) for _ in range(2))
         await asyncio.sleep(0)
         if late:
-            first.end()
+            held[0].end()
             gone.cancel()
         else:
             gone.cancel()
             await asyncio.sleep(0)
-            first.end()
+            held[0].end()
         with suppress(asyncio.CancelledError):
             await gone
         assert gone.cancelled()
         (await next_one).end()
+        held[1].end()
         assert len(turns) == 0
+        assert len(await taken(turns)) == 2
 
     played(play)
 
@@ -94,13 +106,13 @@ def test_a_cancelled_request_takes_no_turn_with_it(late: bool) -> None:
 def test_it_says_how_long_each_waited() -> None:
     async def play() -> None:
         waits: list[float] = []
-        turns = Turns(waits.append, most=1, longest=LONG)
-        first = await turns.begin()
-        second = asyncio.create_task(turns.begin())
+        turns = Turns(waited=waits.append, longest=LONG)
+        held = await taken(turns)
+        late = asyncio.create_task(turns.begin())
         await asyncio.sleep(0.02)
-        first.end()
-        (await second).end()
-        assert waits[0] == 0
-        assert waits[1] >= 0.02
+        held[0].end()
+        (await late).end()
+        assert waits[:2] == [0, 0]
+        assert waits[2] >= 0.02
 
     played(play)
