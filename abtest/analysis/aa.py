@@ -6,18 +6,30 @@ Tang and Xu 2020, "Trustworthy Online Controlled Experiments", chapter 19).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from scipy import special
 
+from abtest.analysis.chisquare import ENOUGH
 from abtest.analysis.columns import Floats
 from abtest.analysis.effect import effect
 from abtest.analysis.metrics import Metric
 from abtest.analysis.moments import Moments
 from abtest.analysis.result import Result
 
+TOO_MANY: Final = "too many false positives"
+"""More splits than `alpha` have p < `alpha`: intervals are too narrow."""
+TOO_FEW: Final = "too few false positives"
+"""Fewer splits have: intervals are too wide, and effects are missed."""
+NOT_UNIFORM: Final = "p-values not uniform"
+"""At other levels than `alpha` there are too many or too few."""
+NO_P: Final = "no p-values"
+"""The metric doesn't vary."""
+
 _CHUNK = 8_000_000
 _COLUMNS = 4
+_FEW_VALUES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,8 @@ class AaReport(Result):
     `false_positives` is the share with p < `alpha`, `low` and `high` its exact 99% interval (Clopper and
     Pearson 1934); `uniformity_p` is that of Kolmogorov and Smirnov for the p-values being uniform.
     `histogram` counts them in 20 equal classes. `undefined` splits had no p and count nowhere else.
+    `share` is the probability of the treatment. `discrete` says that units differ in a few values only, as in a
+    conversion, so that p-values come in steps: the larger, the rarer the metric.
     """
 
     metric: str
@@ -39,15 +53,33 @@ class AaReport(Result):
     high: float
     uniformity_p: float
     histogram: tuple[int, ...]
+    share: float
+    discrete: bool
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """What isn't as it should be: `alpha` outside the interval, p-values that aren't uniform (p < 0.001), or none.
+
+        Steps aren't uniform, and may leave out `alpha`, without anything being wrong: a discrete metric only
+        fails by too many false positives.
+        """
+        if np.isnan(self.false_positives):
+            return (NO_P,)
+        if self.low > self.alpha:
+            return (TOO_MANY, NOT_UNIFORM) if self.uniformity_p < 0.001 else (TOO_MANY,)
+        if self.discrete:
+            return ()
+        signs = {TOO_FEW: self.high < self.alpha, NOT_UNIFORM: self.uniformity_p < 0.001}
+        return tuple(name for name, found in signs.items() if found)
 
     @property
     def sound(self) -> bool:
-        """Whether `alpha` lies in the interval and the p-values may well be uniform (p >= 0.001)."""
-        return self.low <= self.alpha <= self.high and self.uniformity_p >= 0.001
+        """Whether nothing `failed`."""
+        return not self.failed
 
     def as_json(self) -> dict[str, object]:
-        """Return plain data, with `sound`."""
-        return {**super(AaReport, self).as_json(), "sound": self.sound}
+        """Return plain data, with `failed` and `sound`."""
+        return {**super(AaReport, self).as_json(), "failed": list(self.failed), "sound": self.sound}
 
 
 def check_aa(
@@ -75,7 +107,19 @@ def check_aa(
         high,
         uniformity(p),
         tuple(np.histogram(p, bins=20, range=(0.0, 1.0))[0].tolist()),
+        share,
+        _discrete(metric, share),
     )
+
+
+def _discrete(metric: Metric, share: float) -> bool:
+    """Say whether units have few values, and the smaller arm enough units that don't have the most frequent one.
+
+    With fewer a single unit decides about each p, which is no test at all.
+    """
+    values, counts = np.unique(metric.table(), axis=0, return_counts=True)
+    others = len(metric) - counts.max()
+    return len(values) <= _FEW_VALUES and bool(others * min(share, 1 - share) >= ENOUGH)
 
 
 def split_p_values(metric: Metric, rng: np.random.Generator, splits: int, share: float) -> Floats:

@@ -52,8 +52,9 @@ class Comparison(Result):
     """One metric of one treatment against the control; see `Effect` for the numbers.
 
     `adjusted_p` comes from Benjamini and Hochberg over all comparisons of the analysis, from the anytime p
-    where the analysis is one for peeking; `verdict` follows from it. `variance_reduction` is CUPED's, 0
-    without a covariate.
+    where the analysis is one for peeking; `verdict` follows from it, and from the sign of the difference. There
+    is a lift only where the control is clearly above 0; else it and its intervals are NaN. `variance_reduction` is
+    CUPED's in these two arms, 0 without a covariate, None where there is no variance to reduce.
     """
 
     metric: str
@@ -69,7 +70,7 @@ class Comparison(Result):
     anytime_difference_interval: Interval
     anytime_lift_interval: Interval
     anytime_p: float
-    variance_reduction: float
+    variance_reduction: float | None
     adjusted_p: float = np.nan
     verdict: str = TOO_LITTLE
 
@@ -111,10 +112,11 @@ def compare(
     for metric in metrics:
         check_length(f"of metric {metric.name}", len(metric), len(bucket))
         table = metric.table()
+        everyone = Moments.of(table)
         arms = [Moments.of(table[each]) for each in rows]
         for code, name in enumerate(buckets):
             if code != base:
-                found = effect(arms[base], arms[code], alpha, tuned_for)
+                found = effect(arms[base], arms[code], alpha, tuned_for, everyone)
                 units = (len(rows[base]), len(rows[code]))
                 comparisons.append(_comparison(metric, (control, name), units, found))
     deciding = [each.anytime_p if peeking else each.p for each in comparisons]
@@ -141,7 +143,7 @@ def _comparison(metric: Metric, names: tuple[str, str], units: tuple[int, int], 
         anytime_difference_interval=_interval(found.anytime_difference_bounds),
         anytime_lift_interval=_interval(found.anytime_lift_bounds),
         anytime_p=float(found.anytime_p),
-        variance_reduction=float(found.reduction),
+        variance_reduction=float(found.reduction) if np.isfinite(found.reduction) else None,
     )
 
 

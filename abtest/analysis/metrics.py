@@ -6,11 +6,12 @@ Method in Metric Analytics", KDD, on cluster randomisation).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from abtest.analysis.columns import Attribute, Codes, Exposures, Floats, check_length
 
@@ -19,6 +20,8 @@ Goal = Literal["increase", "decrease", "none"]
 
 GOALS: Final = ("increase", "decrease", "none")
 """All values of `Goal`."""
+
+_RESOLUTIONS: Final = (86_400.0, 3_600.0, 60.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,17 @@ class Enrolment:
 
     def __len__(self) -> int:
         return len(self.unit)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "Enrolment":
+        """Return some rows (ascending); `crossed` stays as it is, since no choice of rows brings those units back."""
+        return replace(
+            self,
+            unit=self.unit[rows],
+            bucket=self.bucket[rows],
+            first=self.first[rows],
+            day=None if self.day is None else self.day.take(rows),
+            attributes=MappingProxyType({name: column.take(rows) for name, column in self.attributes.items()}),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,36 +122,73 @@ def enrol(exposures: Exposures) -> Enrolment:
     )
 
 
+def resolution(time: Floats) -> float:
+    """Return the seconds of which all times are multiples: 86,400, 3,600, 60 or 1; 0 for finer times, and for none.
+
+    An event may have happened up to so much later than its time says, since clocks and exports cut off.
+    """
+    for seconds in _RESOLUTIONS:
+        if len(time) and not np.mod(time, seconds).any():
+            return seconds
+    return 0.0
+
+
+def since_first(enrolment: Enrolment, unit: Codes, time: Floats, unit_of_time: float = 0.0) -> tuple[Codes, Floats]:
+    """Return each event's row of `enrolment` (-1: of no enrolled unit) and its seconds since the first exposure.
+
+    Where times are multiples of `unit_of_time` (see `resolution`) the first exposure is taken as such a
+    multiple too, the last before it: an event of the same second isn't earlier than the exposure it followed.
+    """
+    check_length("time", len(time), len(unit))
+    rows = len(enrolment)
+    if rows == 0:
+        return np.full(len(unit), -1, np.int64), np.full(len(unit), np.nan)
+    place = np.minimum(np.searchsorted(enrolment.unit, unit), rows - 1)
+    first = enrolment.first
+    if unit_of_time:
+        first = np.floor_divide(first, unit_of_time) * unit_of_time
+    return np.where(enrolment.unit[place] == unit, place, -1), time - first[place]
+
+
 def sums(
-    enrolment: Enrolment, unit: Codes, time: Floats, value: Floats | None = None, within: float = np.inf
+    enrolment: Enrolment,
+    unit: Codes,
+    time: Floats,
+    value: Floats | None = None,
+    within: float = np.inf,
+    unit_of_time: float = 0.0,
 ) -> Floats:
     """Sum each enrolled unit's events from its first exposure on; f64[m], 0 for a unit without events.
 
     Events are n rows: `unit` i64[n], `time` f64[n] epoch seconds, `value` f64[n] (None counts events).
     Only those less than `within` seconds after the first exposure count. Events of units that aren't
     enrolled are ignored. With a finite `within`, enrol only units whose time has passed: then every unit
-    had equally long, and intervals that are valid at any time really are.
+    had equally long, and intervals that are valid at any time really are. `unit_of_time`: see `since_first`;
+    `within` should be a multiple of it.
     """
-    return _sums(enrolment, unit, time, value, 0.0, within)
+    place, since = since_first(enrolment, unit, time, unit_of_time)
+    return _summed(enrolment, place, (since >= 0) & (since < within), value)
 
 
 def sums_before(
-    enrolment: Enrolment, unit: Codes, time: Floats, value: Floats | None = None, within: float = np.inf
+    enrolment: Enrolment,
+    unit: Codes,
+    time: Floats,
+    value: Floats | None = None,
+    within: float = np.inf,
+    unit_of_time: float = 0.0,
 ) -> Floats:
     """Sum each enrolled unit's events of the `within` seconds before its first exposure; f64[m].
 
-    This is the covariate for CUPED: nothing after the first exposure may enter it. Events as in `sums`.
+    This is the covariate for CUPED: nothing after the first exposure may enter it. Events as in `sums`. With
+    `unit_of_time` the span ends (and begins) one such unit earlier, since dates of another time zone and
+    times that were rounded up name a unit too early or too late.
     """
-    return _sums(enrolment, unit, time, value, -within, 0.0)
+    place, since = since_first(enrolment, unit, time, unit_of_time)
+    return _summed(enrolment, place, (since >= -within - unit_of_time) & (since < -unit_of_time), value)
 
 
-def _sums(enrolment: Enrolment, unit: Codes, time: Floats, value: Floats | None, low: float, high: float) -> Floats:
-    check_length("time", len(time), len(unit))
-    rows = len(enrolment)
-    if rows == 0:
-        return np.zeros(0)
-    place = np.minimum(np.searchsorted(enrolment.unit, unit), rows - 1)
-    since = time - enrolment.first[place]
-    counts = (enrolment.unit[place] == unit) & (since >= low) & (since < high)
+def _summed(enrolment: Enrolment, place: Codes, inside: npt.NDArray[np.bool_], value: Floats | None) -> Floats:
+    counts = inside & (place >= 0)
     weights = None if value is None else value[counts]
-    return np.bincount(place[counts], weights, rows).astype(np.float64)
+    return np.bincount(place[counts], weights, len(enrolment)).astype(np.float64)

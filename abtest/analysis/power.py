@@ -5,16 +5,21 @@ The normal approximation for two arms of unequal variance that `effect` tests by
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from scipy import special
 
-from abtest.analysis import anytime
+from abtest.analysis.anytime import TUNED_FOR
+from abtest.analysis.anytime import critical as anytime_critical
 from abtest.analysis.effect import cuped_gradient
 from abtest.analysis.metrics import Metric
 from abtest.analysis.moments import VALUE, Moments
 from abtest.analysis.result import Result
+
+_MOST: Final = 10**15
+"""Where the search for a number of units ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,8 @@ class Baseline(Result):
     """What is known of a metric before the experiment: its `mean`, and its `variance` per unit.
 
     A `binary` one has the variance mean * (1 - mean), also in the treatment, where the mean is another;
-    any other keeps its variance. Raises ValueError for a mean of 0, a negative variance, or a binary mean
-    outside (0, 1).
+    any other keeps its variance. Raises ValueError for a mean of 0, a variance that isn't above 0, or a binary
+    mean outside (0, 1).
     """
 
     mean: float
@@ -31,8 +36,8 @@ class Baseline(Result):
     binary: bool = False
 
     def __post_init__(self) -> None:
-        if self.mean == 0 or not math.isfinite(self.mean) or not 0 <= self.variance < math.inf:
-            raise ValueError("a baseline needs a mean other than 0 and a variance of at least 0, both finite")
+        if self.mean == 0 or not math.isfinite(self.mean) or not 0 < self.variance < math.inf:
+            raise ValueError("a baseline needs a mean other than 0 and a variance above 0, both finite")
         if self.binary and not 0 < self.mean < 1:
             raise ValueError(f"the mean of a binary metric lies between 0 and 1, not at {self.mean}")
 
@@ -43,8 +48,8 @@ class Design(Result):
 
     `alpha` is two-sided and shared among `comparisons` (metrics x treatments that decide; Bonferroni, the
     cautious bound of the false discovery rate). `ratio` is treatment units per control unit. `anytime`
-    plans for the anytime interval at the planned end, tuned for it: more units, and leave to stop earlier.
-    Raises ValueError for numbers out of range.
+    plans for the anytime interval at the planned end: more units, and leave to stop earlier. `tuned_for` is
+    what `compare` will be given, or its default. Raises ValueError for numbers out of range.
     """
 
     alpha: float = 0.05
@@ -52,20 +57,30 @@ class Design(Result):
     ratio: float = 1.0
     comparisons: int = 1
     anytime: bool = False
+    tuned_for: float = TUNED_FOR
 
     def __post_init__(self) -> None:
         if not (0 < self.alpha < 1 and 0 < self.power < 1):
             raise ValueError("alpha and power lie between 0 and 1")
         if not (0 < self.ratio < math.inf and self.comparisons >= 1):
             raise ValueError("a design has a ratio above 0 and at least one comparison")
+        if not 0 < self.tuned_for < math.inf:
+            raise ValueError("a design is tuned for some units")
 
-    @property
-    def critical(self) -> float:
-        """How many standard errors a difference must reach to be called one."""
+    def treatment(self, control: int) -> int:
+        """Return how many units the treatment has where the control has `control`."""
+        return math.ceil(control * self.ratio)
+
+    def critical(self, control: int) -> float:
+        """Return how many standard errors a difference must reach to be called one, with so many control units."""
         alpha = self.alpha / self.comparisons
         if self.anytime:
-            return float(anytime.critical(anytime.TUNED_FOR, alpha, anytime.TUNED_FOR))
+            return float(anytime_critical(control + self.treatment(control), alpha, self.tuned_for))
         return -float(special.ndtri(alpha / 2))
+
+    def reach(self, control: int) -> float:
+        """Return how many standard errors a true difference must be away from 0 to be found with `power`."""
+        return max(self.critical(control) + float(special.ndtri(self.power)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +111,38 @@ def binary(rate: float) -> Baseline:
 def baseline(metric: Metric) -> Baseline:
     """Return the baseline of units observed before: the ratio by the delta method, CUPED if it has a covariate.
 
-    A metric without denominator whose values are all 0 or 1 is binary. Raises ValueError as `Baseline`.
+    A metric without denominator whose values are all 0 or 1 is binary. Raises ValueError for a metric of mean 0,
+    or without variance.
     """
     moments = Moments.of(metric.table())
     mean = float(moments.ratio(VALUE))
     gradient = cuped_gradient(moments, moments)
     rate = metric.denominator is None and metric.covariate is None
     is_binary = rate and bool(((metric.numerator == 0) | (metric.numerator == 1)).all()) and 0 < mean < 1
-    return binary(mean) if is_binary else Baseline(mean, float(moments.covariance(gradient, gradient)))
+    variance = float(moments.covariance(gradient, gradient))
+    if mean == 0 or not math.isfinite(mean):
+        raise ValueError(f"metric {metric.name} can't be planned for: its mean is {mean:g}")
+    if not 0 < variance < math.inf:
+        raise ValueError(f"metric {metric.name} can't be planned for: it doesn't vary between units")
+    return binary(mean) if is_binary else Baseline(mean, variance)
 
 
 def sample_size(baseline: Baseline, lift: float, design: Design | None = None) -> SampleSize:
     """Return how many units show a relative `lift` (0.02 is +2%) with the design's power.
 
-    Raises ValueError for a lift of 0, or one that takes a binary metric out of [0, 1].
+    Raises ValueError for a lift of 0, one that takes a binary metric out of [0, 1], or one so small that no
+    number of units shows it.
     """
     design = design or Design()
     difference = lift * baseline.mean
     if difference == 0:
         raise ValueError("no number of units shows a lift of 0")
-    reach = design.critical + float(special.ndtri(design.power))
-    variance = baseline.variance + _treated(baseline, difference) / design.ratio
-    control = math.ceil(reach**2 * variance / difference**2)
-    return SampleSize(control, math.ceil(control * design.ratio), lift, difference)
+    deviation = math.sqrt(baseline.variance + _treated(baseline, difference) / design.ratio) / abs(difference)
+    # Anytime, what a difference must reach depends on the units; still more units always show more.
+    control = _least(lambda units: math.sqrt(units) >= design.reach(units) * deviation)
+    if control > _MOST:
+        raise ValueError(f"no number of units shows a lift of {lift:g}")
+    return SampleSize(control, design.treatment(control), lift, difference)
 
 
 def detectable(
@@ -132,7 +156,7 @@ def detectable(
     if control < 1:
         raise ValueError("a design needs units")
     design = design or Design()
-    part = (design.critical + float(special.ndtri(design.power))) ** 2 / control
+    part = design.reach(control) ** 2 / control
     if baseline.binary:
         # d^2 = part (v + (p + d) (1 - p - d) / ratio), solved for d.
         a = 1 + part / design.ratio
@@ -143,8 +167,7 @@ def detectable(
             difference = math.nan
     else:
         difference = direction * math.sqrt(part * baseline.variance * (1 + 1 / design.ratio))
-    treatment = math.ceil(control * design.ratio)
-    return Detectable(control, treatment, difference / baseline.mean, difference)
+    return Detectable(control, design.treatment(control), difference / baseline.mean, difference)
 
 
 def power(baseline: Baseline, lift: float, control: int, design: Design | None = None) -> float:
@@ -158,7 +181,19 @@ def power(baseline: Baseline, lift: float, control: int, design: Design | None =
     difference = lift * baseline.mean
     scale = math.sqrt((baseline.variance + _treated(baseline, difference) / design.ratio) / control)
     away = abs(difference) / scale
-    return float(special.ndtr(away - design.critical) + special.ndtr(-away - design.critical))
+    critical = design.critical(control)
+    return float(special.ndtr(away - critical) + special.ndtr(-away - critical))
+
+
+def _least(enough: Callable[[int], bool]) -> int:
+    """Return the least number from 1 on that is enough, as all greater ones are; one above `_MOST` if none is."""
+    low, high = 0, 1
+    while high <= _MOST and not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _treated(baseline: Baseline, difference: float) -> float:

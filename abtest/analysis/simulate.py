@@ -48,8 +48,8 @@ class Split(Result):
 class LayerOutcome(Result):
     """One layer: the share of units per label (`experiment@version/bucket` or `default:reason`).
 
-    `chi_square`, `df` and `p` test that the slots of units in the overlapping domain are uniform over
-    `RANGES` equal ranges.
+    `chi_square`, `df` and `p` test that the slots of `units` in the overlapping domain are uniform over
+    `RANGES` equal ranges; NaN where the units are fewer than `ENOUGH` for each.
     """
 
     layer: str
@@ -58,6 +58,7 @@ class LayerOutcome(Result):
     df: int
     p: float
     splits: tuple[Split, ...]
+    units: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Pair(Result):
     """How two layers' labels depend on each other: Cramer's `v` and its p (NaN where one never varies).
 
     Over `units` of the overlapping domain that neither layer had set aside (holdout, no unit, whitelist,
-    forced): those depend on each other on purpose.
+    forced): those depend on each other on purpose. `too_few` says that both vary, but too rarely for a test
+    among so few units; then `v` and p are NaN too.
     """
 
     left: str
@@ -74,6 +76,7 @@ class Pair(Result):
     p: float
     df: int
     units: int
+    too_few: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ class _Tally:
     def outcome(self, units: int) -> LayerOutcome:
         fit = goodness_of_fit(self._slots, [1.0] * RANGES)
         shares = {label: number / units for label, number in sorted(self._labels.items())}
-        return LayerOutcome(self._layer.name, shares, float(fit.statistic), fit.df, float(fit.p), tuple(self._splits()))
+        splits, reached = tuple(self._splits()), int(self._slots.sum())
+        return LayerOutcome(self._layer.name, shares, float(fit.statistic), fit.df, float(fit.p), splits, reached)
 
     def _splits(self) -> Iterable[Split]:
         for experiment in self._layer.experiments:
@@ -173,5 +177,7 @@ class _Tally:
 
 def _pair(left: str, right: str, left_codes: Codes, right_codes: Codes) -> Pair:
     both = (left_codes >= 0) & (right_codes >= 0)
-    found = cramers_v(left_codes[both], right_codes[both])
-    return Pair(left, right, found.v, found.p, found.df, found.rows)
+    codes = left_codes[both], right_codes[both]
+    found = cramers_v(*codes)
+    too_few = bool(np.isnan(found.p)) and all(len(np.unique(each)) > 1 for each in codes)
+    return Pair(left, right, found.v, found.p, found.df, found.rows, too_few)

@@ -2,8 +2,11 @@
 
 If not, units went missing in one bucket more than in another, and no comparison can be trusted (Fabijan
 et al. 2019, "Diagnosing Sample Ratio Mismatch in Online Controlled Experiments", which is also where the
-chi-square test and the strict threshold come from). Units are counted once, at their
-first exposure.
+chi-square test and the strict threshold come from). Units are counted once, at their first exposure.
+
+The threshold is that of a family of tests: all units, all days, all values of an attribute. A sound experiment raises
+an alarm in one of 2,000 looks for each of them, so overall and by day in one of 1,000. Looking again is another chance:
+who tests all units daily for a month sees an alarm in one of 200 sound experiments.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +22,7 @@ from abtest.analysis.metrics import Enrolment, enrol
 from abtest.analysis.result import Result
 
 THRESHOLD: Final = 0.0005
-"""The p below which the split is held to be broken: one false alarm in 2,000 sound experiments."""
+"""The p below which the split is held to be broken: one false alarm in 2,000 sound experiments, per family and look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class SampleRatio(Result):
     `family` is `overall`, `day` or an attribute, `group` its value ("" overall). `p` is NaN where too few
     units were expected in a bucket. `adjusted_p` is p times the number of tested groups of the family
     (Bonferroni), so that many days raise no more false alarms than one; `mismatch` says that it lies below
-    the threshold.
+    the threshold. `exact` says that p comes from binomial tests, as with uneven weights and few units, instead
+    of from `chi_square`.
     """
 
     family: str
@@ -41,6 +45,7 @@ class SampleRatio(Result):
     p: float
     adjusted_p: float
     mismatch: bool
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ def _tests(
     fit = goodness_of_fit(counts, weights)
     tested = max(int(np.isfinite(fit.p).sum()), 1)
     shares = np.asarray(weights, np.float64) / np.sum(weights)
-    for group, line, statistic, p in zip(groups, counts, fit.statistic, fit.p, strict=True):
+    for group, line, statistic, p, exact in zip(groups, counts, fit.statistic, fit.p, fit.exact, strict=True):
         adjusted = float(np.minimum(p * tested, 1.0))
         yield SampleRatio(
             family,
@@ -123,4 +128,5 @@ def _tests(
             float(p),
             adjusted,
             adjusted < threshold,
+            bool(exact),
         )

@@ -69,6 +69,8 @@ def _told(text: str) -> Arms:
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = (piece.strip() for piece in part.partition("="))
+        if name in weights:
+            raise AbError(f"--weights {text}: the bucket {name!r} stands there twice. Expected a weight for each.")
         try:
             weights[name] = float(number)
         except ValueError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,20 @@ DAY = 86_400.0
 _RAW = 1 << 20
 DRAWN = "hash"
 """The reason of an exposure whose bucket was drawn; all others were chosen by people."""
+SLICE = "slice"
+"""The type of units that are slices of time."""
+
+
+def _nobody() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
 
 
 class Key(NamedTuple):
-    """One version of an experiment, as exposures name it."""
+    """One version of an experiment, as exposures name it, and what was dealt.
+
+    A bucket that people chose is chosen for a request: its exposures name the layer's unit, also where slices of time
+    are dealt. So `unit_type` is that of drawn exposures, and tells no two experiments apart.
+    """
 
     scene: str
     layer: str
@@ -43,7 +53,9 @@ class Enrolled:
 
     `unit` i64[n], `bucket` i64[n] (place in `buckets`), `first` f64[n] epoch seconds of the first exposure, `count`
     i64[n] exposures. `days` counts exposures by day (since 1970, UTC) and bucket. `chosen` counts exposures that
-    weren't drawn, by reason: they are in no other column.
+    weren't drawn, by reason: they are in no other column. `also_chosen` i64[c] are units that were dealt and, before
+    or after, had a bucket chosen for them. `unit_types` are those of drawn exposures (more than one is a mistake),
+    `last` the time of the last one.
     """
 
     key: Key
@@ -55,6 +67,9 @@ class Enrolled:
     count: NDArray[np.int64]
     days: Mapping[tuple[int, int], int]
     chosen: Mapping[str, int]
+    also_chosen: NDArray[np.int64] = field(default_factory=_nobody)
+    unit_types: Sequence[str] = ()
+    last: float = -np.inf
 
     def exposures(self, attributes: Mapping[str, Attribute] | None = None) -> Exposures:
         """For the statistics; `attributes` are columns of `units`."""
@@ -85,8 +100,11 @@ class Gatherer:
         self.key = key
         self._units: dict[str, int] = {}
         self._buckets: dict[str, int] = {}
+        self._types: dict[str, None] = {}
         self._chosen: Counter[str] = Counter()
+        self._chosen_units: set[tuple[str, str]] = set()
         self._days: Counter[tuple[int, int]] = Counter()
+        self._last = -np.inf
         self._raw = array("i"), array("h"), array("d")
         self._columns: tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]] = (
             np.empty(0, np.int64),
@@ -94,17 +112,24 @@ class Gatherer:
             np.empty(0, np.int64),
         )
 
-    def add(self, unit: str, bucket: str, time: float, reason: str, forced: bool) -> None:
-        """Count one exposure."""
-        if forced or reason != DRAWN:
-            self._chosen["forced" if forced else reason] += 1
-            return
+    def choose(self, unit: str | None, unit_type: str, reason: str) -> None:
+        """Count one exposure whose bucket people chose, for this `reason`."""
+        self._chosen[reason] += 1
+        if unit is not None:
+            self._chosen_units.add((unit_type, unit))
+
+    def draw(self, unit: str, unit_type: str, bucket: str, time: float) -> None:
+        """Count one exposure whose bucket was drawn."""
         units, buckets, times = self._raw
+        if unit_type not in self._types:
+            self._types[unit_type] = None
         place = self._buckets.setdefault(bucket, len(self._buckets))
         units.append(self._units.setdefault(unit, len(self._units)))
         buckets.append(place)
         times.append(time)
         self._days[int(time // DAY), place] += 1
+        if time > self._last:
+            self._last = time
         if len(times) >= _RAW:
             self._reduce()
 
@@ -113,7 +138,7 @@ class Gatherer:
         self._reduce()
         codes, first, count = self._columns
         found = Enrolled(
-            self.key,
+            self.key._replace(unit_type=next(iter(self._types), self.key.unit_type)),
             list(self._units),
             list(self._buckets),
             codes >> 16,
@@ -122,8 +147,16 @@ class Gatherer:
             count,
             self._days,
             self._chosen,
+            np.array(sorted(self._dealt_and_chosen()), np.int64),
+            tuple(self._types),
+            self._last,
         )
         return found.among(sorted(self._buckets))
+
+    def _dealt_and_chosen(self) -> Iterator[int]:
+        for unit_type, unit in self._chosen_units:
+            if unit_type in self._types and unit in self._units:
+                yield self._units[unit]
 
     def _reduce(self) -> None:
         """One row for each unit and bucket: the earliest time, and how many."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from app.ab.errors import AbError
 from app.ab.lines import JsonLines, Tick, Unread, no_tick
+from app.ab.times import JsonTimes, latest, possible, why_impossible, why_unread
 from bootstrap.coding import code, take, trimmed
 from bootstrap.columns import events as event_codes
 from bootstrap.columns import ids
@@ -36,7 +37,8 @@ FIELDS = ("unit", "ts", "event", "value")
 @dataclass(frozen=True, slots=True)
 class Events:
     """Events of some units, in any order: `unit` i64[n] into `units`, `event` i64[n] into `names`, `time` f64[n] epoch
-    seconds, `value` f64[n] (NaN where there is none). `seen` counts all events of the file by name.
+    seconds, `value` f64[n] (NaN where there is none, else finite). `seen` counts all events of the file by name, and
+    `last` is the time of its last one (-inf: there is none); `late` of these units' were cut off by `before`.
     """
 
     units: Sequence[str]
@@ -47,6 +49,21 @@ class Events:
     value: NDArray[np.float64]
     seen: Mapping[str, int]
     unread: Unread
+    last: float
+    late: int = 0
+
+    @property
+    def read(self) -> int:
+        """All events of the file, of whichever unit."""
+        return sum(self.seen.values())
+
+    def before(self, until: float) -> Events:
+        """Those before `until` (epoch seconds)."""
+        if until == np.inf:
+            return self
+        rows = self.time < until
+        columns = {name: getattr(self, name)[rows] for name in ("unit", "event", "time", "value")}
+        return replace(self, **columns, late=self.late + int((~rows).sum()))
 
     def of(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
         """Unit, time and value of the events called so."""
@@ -66,15 +83,21 @@ class Whose:
     every: int | None = None
 
 
-def read_events(path: Path, whose: Whose, mapping: Mapping[str, str], done: Tick = no_tick) -> Events:
-    """The events of a file; `mapping` says which column is which field. Raises AbError."""
+def read_events(
+    path: Path, whose: Whose, mapping: Mapping[str, str], done: Tick = no_tick, *, now: float | None = None
+) -> Events:
+    """The events of a file; `mapping` says which column is which field. Raises AbError.
+
+    What is dated before 1990 or more than a day after `now` (epoch seconds; None: by the clock) couldn't be read, and
+    neither could an infinite value.
+    """
     strange = sorted(set(mapping) - set(FIELDS))
     if strange:
         raise AbError(f"--map {strange[0]}={mapping[strange[0]]}: no such field. Expected one of {', '.join(FIELDS)}.")
     try:
         if _is_lines(path):
-            return _lines(path, whose, mapping, done)
-        found = _table(open_source(path), whose, mapping)
+            return _lines(path, whose, mapping, done, latest(now))
+        found = _table(open_source(path), whose, mapping, latest(now))
         done(path.stat().st_size)
         return found
     except (BootstrapError, OSError) as error:
@@ -85,7 +108,7 @@ def _is_lines(path: Path) -> bool:
     return any(path.name.removesuffix(".gz").endswith(ending) for ending in (".jsonl", ".ndjson", ".json"))
 
 
-def _table(source: Source, whose: Whose, mapping: Mapping[str, str]) -> Events:
+def _table(source: Source, whose: Whose, mapping: Mapping[str, str], last: float) -> Events:
     unit_type = whose.unit_type
     usual = ROLES["user_id"] if unit_type == "user_id" else ()
     time_name = _column(source, "ts", mapping, ROLES["timestamp"])
@@ -98,9 +121,10 @@ def _table(source: Source, whose: Whose, mapping: Mapping[str, str]) -> Events:
     event_name = _column(source, "event", mapping, ROLES["event"])
     value_name = _column(source, "value", mapping, ("value",))
     time = epoch_seconds(source, time_name, source.column(time_name))
+    timed = possible(time, last)
     codes: NDArray[Any]
     if whose.every:
-        numbers, codes = np.unique(np.floor_divide(np.nan_to_num(time), whose.every), return_inverse=True)
+        numbers, codes = np.unique(np.floor_divide(np.where(timed, time, 0.0), whose.every), return_inverse=True)
         texts = [str(int(number)) for number in numbers]
     else:
         codes, texts = ids(source, unit_name, source.column(unit_name))
@@ -112,15 +136,36 @@ def _table(source: Source, whose: Whose, mapping: Mapping[str, str]) -> Events:
     else:
         event, names = event_codes(source, event_name, source.column(event_name))
     value = np.full(source.rows, np.nan) if value_name is None else _values(source, value_name)
-    counts = np.bincount(event[event >= 0], minlength=len(names))
-    rows = (unit >= 0) & (event >= 0) & ~np.isnan(time)
-    unread = Unread()
-    lost = int(((event < 0) | (codes < 0) | np.isnan(time)).sum())
-    if lost:
-        unread.count = lost
-        unread.first.append(f"{source.file}: rows without {unit_name}, {time_name} or {event_name or ONE}")
+    columns = {
+        f"rows without {unit_name}, {time_name} or {event_name or ONE}": (event < 0) | (codes < 0) | np.isnan(time),
+        f"column {time_name}: {_first(time, ~timed & ~np.isnan(time), why_impossible)}": ~timed,
+        f"column {value_name}: {_first(value, np.isinf(value), _why_infinite)}": np.isinf(value),
+    }
+    good, unread = _readable(source, columns)
+    counts = np.bincount(event[good], minlength=len(names))
     seen = {name: int(count) for name, count in zip(names, counts, strict=True)}
-    return Events(units, unit[rows], event[rows].astype(np.int64), names, time[rows], value[rows], seen, unread)
+    end = float(time[good].max(initial=-np.inf))
+    rows = good & (unit >= 0)
+    return Events(units, unit[rows], event[rows].astype(np.int64), names, time[rows], value[rows], seen, unread, end)
+
+
+def _readable(source: Source, wrong: Mapping[str, NDArray[np.bool_]]) -> tuple[NDArray[np.bool_], Unread]:
+    """Which rows nothing is wrong with, and how many are unread for each reason; a row for the first that it has."""
+    good, unread = np.ones(source.rows, np.bool_), Unread()
+    for why, rows in wrong.items():
+        count = int((good & rows).sum())
+        good &= ~rows
+        if count:
+            unread.add(source.file, why, count)
+    return good, unread
+
+
+def _first(column: NDArray[np.float64], rows: NDArray[np.bool_], say: Callable[[float], str]) -> str:
+    return say(float(column[rows][0])) if rows.any() else ""
+
+
+def _why_infinite(value: float) -> str:
+    return f"{value} is no finite number"
 
 
 def _column(source: Source, field: str, mapping: Mapping[str, str], usual: Sequence[str]) -> str | None:
@@ -148,44 +193,59 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     return np.array(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
 
 
-def _lines(path: Path, whose: Whose, mapping: Mapping[str, str], done: Tick) -> Events:
+def _lines(path: Path, whose: Whose, mapping: Mapping[str, str], done: Tick, last: float) -> Events:
     unit_field = [] if whose.every else [("unit", str | int)]
     kind: Any = msgspec.defstruct(
         "Event",
         [*unit_field, ("ts", float | str), ("event", str, ONE), ("value", float | None, None)],
         rename={"unit": whose.unit_type, **mapping},
     )
-    place = {text: number for number, text in enumerate(whose.units or ())}
-    everybody = whose.units is None
-    unit, event, time, value = array("q"), array("q"), array("d"), array("d")
-    names: dict[str, int] = {}
-    seen: Counter[str] = Counter()
-    unread = Unread()
-    for block in JsonLines(path, kind, unread).read(done):
-        for one in block:
-            moment = _moment(one.ts)
-            if moment is None:
-                unread.add(str(path), f"{one.ts!r} is no time")
+    rows = _Rows(str(path), whose, last)
+    for block in JsonLines(path, kind, rows.unread).read(done):
+        rows.take(block)
+    return rows.events()
+
+
+class _Rows:
+    """Events of JSON lines, gathered block after block; only those of the wanted units are kept."""
+
+    def __init__(self, where: str, whose: Whose, last: float) -> None:
+        self.unread = Unread()
+        self._where, self._whose, self._last = where, whose, last
+        self._times = JsonTimes(where)
+        self._place = {text: number for number, text in enumerate(whose.units or ())}
+        self._unit, self._event, self._time, self._value = array("q"), array("q"), array("d"), array("d")
+        self._names: dict[str, int] = {}
+        self._seen: Counter[str] = Counter()
+        self._end = -np.inf
+
+    def take(self, block: Sequence[Any]) -> None:
+        """Take the records of a block."""
+        every, everybody = self._whose.every, self._whose.units is None
+        place, names, seen = self._place, self._names, self._seen
+        unit, event, times, values = self._unit.append, self._event.append, self._time.append, self._value.append
+        time = self._times.read([one.ts for one in block])
+        good = possible(time, self._last)
+        self._end = max(self._end, float(time[good].max(initial=-np.inf)))
+        for one, moment, timed in zip(block, time.tolist(), good.tolist(), strict=True):
+            value = one.value
+            if not timed or (value is not None and not isfinite(value)):
+                self.unread.add(self._where, f"value {_why_infinite(value)}" if timed else why_unread(one.ts))
                 continue
-            seen[one.event] += 1
-            text = str(int(moment // whose.every)) if whose.every else str(one.unit)
+            name = one.event
+            seen[name] += 1
+            text = str(int(moment // every)) if every else str(one.unit)
             at = place.setdefault(text, len(place)) if everybody else place.get(text)
             if at is None:
                 continue
-            unit.append(at)
-            event.append(names.setdefault(one.event, len(names)))
-            time.append(moment)
-            value.append(np.nan if one.value is None else one.value)
-    codes = np.array(unit, np.int64), np.array(event, np.int64)
-    return Events(list(place), *codes, list(names), np.array(time), np.array(value), dict(seen), unread)
+            unit(at)
+            event(names.setdefault(name, len(names)))
+            times(moment)
+            values(nan if value is None else value)
 
-
-def _moment(said: float | str) -> float | None:
-    """Epoch seconds; milliseconds are told by their size. A time without a zone is UTC."""
-    if not isinstance(said, str):
-        return said / 1e3 if said > 1e11 else said
-    try:
-        moment = datetime.fromisoformat(said)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    def events(self) -> Events:
+        """All that were taken."""
+        codes = np.array(self._unit, np.int64), np.array(self._event, np.int64)
+        columns = np.array(self._time), np.array(self._value)
+        seen = dict(self._seen)
+        return Events(list(self._place), *codes, list(self._names), *columns, seen, self.unread, self._end)

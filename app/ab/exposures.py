@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.ab.enrolled import Enrolled, Gatherer, Key
+from app.ab.enrolled import DRAWN, Enrolled, Gatherer, Key
 from app.ab.errors import AbError
+from app.ab.files import Gone, distinct, gone
 from app.ab.lines import JsonLines, Tick, Unread, no_tick
+from app.ab.times import EARLIEST, latest, why_impossible
 
-PATTERNS = ("exposures*.jsonl", "exposures*.jsonl.gz", "exposures*.parquet")
 _BATCH = 1 << 16
 
 
@@ -36,49 +39,76 @@ class Record(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What the files hold: an entry for each version of each experiment, sorted by name."""
+    """What the files hold: an entry for each version of each experiment, sorted by name.
+
+    `records` were read (and `unread` not); of these `others` are of other experiments (or of none, as a launch is),
+    `late` not before `until`, and `no_unit` name nobody. `twice` are files that are another one again, and were left
+    out; `gone` is what was rotated away.
+    """
 
     files: Sequence[Path]
     records: int
     enrolled: Sequence[Enrolled]
     unread: Unread
+    others: int = 0
+    late: int = 0
+    no_unit: int = 0
+    twice: Mapping[Path, Path] = field(default_factory=dict)
+    gone: Sequence[Gone] = ()
+
+    def tally(self) -> dict[str, int]:
+        """Where the records went: those read are all of the others together. The chosen are in no comparison."""
+        return {
+            "read": self.records,
+            "unread": self.unread.count,
+            "of_other_experiments": self.others,
+            "not_before_until": self.late,
+            "without_unit": self.no_unit,
+            "chosen": sum(sum(one.chosen.values()) for one in self.enrolled),
+            "drawn": sum(int(one.count.sum()) for one in self.enrolled),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "files": len(self.files),
+            **self.tally(),
+            "first_unread": self.unread.first,
+            "twice": {str(path): str(same) for path, same in self.twice.items()},
+            "rotated_away": {one.stem: [list(span) for span in one.numbers] for one in self.gone},
+        }
 
 
-def exposure_files(where: Sequence[Path]) -> list[Path]:
-    """The files of `where`, and those with the usual names in its folders, oldest name first.
-
-    Raises AbError when there are none.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which exposures are wanted: of the experiment `wanted` (see `matches`; None: of all), before `until` (epoch
+    seconds), as they are read at `now` (epoch seconds; None: by the clock).
     """
-    found: list[Path] = []
-    for place in where:
-        if place.is_dir():
-            found += sorted({path for pattern in PATTERNS for path in place.glob(pattern)})
-        elif place.exists():
-            found.append(place)
-        else:
-            raise AbError(f"{place}: doesn't exist. Expected exposure logs, or the folder of exposures*.jsonl.")
-    if not found:
-        places = ", ".join(map(str, where))
-        raise AbError(f"{places}: no exposures*.jsonl or exposures*.parquet. `recserve serve` writes them into var.")
-    return list(dict.fromkeys(found))
+
+    wanted: str | None = None
+    until: float = math.inf
+    now: float | None = None
 
 
-def read_exposures(files: Sequence[Path], wanted: str | None = None, done: Tick = no_tick) -> Log:
-    """All exposures, of the experiment `wanted` if given (see `matches`). Raises AbError for a file that can't be read.
+_ALL = Asked()
+
+
+def read_exposures(files: Sequence[Path], asked: Asked = _ALL, done: Tick = no_tick) -> Log:
+    """The exposures that are asked for. Raises AbError for a file that can't be read.
 
     `done` is told how many bytes were read since it was last told.
     """
-    gatherers: dict[tuple[str, str, str, int, str], Gatherer] = {}
-    unread, records = Unread(), 0
-    for path in files:
-        try:
-            for block in _blocks(path, unread, done):
-                records += len(block)
-                _take(gatherers, block)
-        except (OSError, pa.ArrowException) as error:
-            raise AbError(f"{path}: can't be read: {str(error).partition(chr(10))[0]}") from None
-    enrolled = [gatherer.done() for _, gatherer in sorted(gatherers.items()) if matches(gatherer.key, wanted)]
-    return Log(files, records, enrolled, unread)
+    reading = _Reading(asked)
+    path: Path | str = "exposures"
+    try:
+        kept, twice = distinct(files)
+        for path in kept:
+            for block in _blocks(path, reading.unread, done):
+                reading.take(block, str(path))
+    except (OSError, pa.ArrowException) as error:
+        where = getattr(error, "filename", None) or path
+        raise AbError(f"{where}: can't be read: {str(error).partition(chr(10))[0]}") from None
+    return reading.log(kept, twice, gone(files))
 
 
 def matches(key: Key, wanted: str | None) -> bool:
@@ -86,15 +116,52 @@ def matches(key: Key, wanted: str | None) -> bool:
     return wanted is None or wanted in (key.experiment, key.name, str(key))
 
 
-def _take(gatherers: dict[tuple[str, str, str, int, str], Gatherer], block: Sequence[Record]) -> None:
-    for one in block:
-        if one.experiment is None or one.version is None or one.bucket is None or one.unit is None:
-            continue
-        key = one.scene, one.layer, one.experiment, one.version, one.unit_type
-        gatherer = gatherers.get(key)
-        if gatherer is None:
-            gatherer = gatherers[key] = Gatherer(Key(*key))
-        gatherer.add(one.unit, one.bucket, one.time, one.reason, one.forced)
+class _Reading:
+    """What was read so far, and how much of what was left out."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.unread = Unread()
+        self._asked = asked
+        self._latest = latest(asked.now)
+        self._gatherers: dict[tuple[str, str, str, int], Gatherer | None] = {}
+        self._records = self._others = self._late = self._no_unit = 0
+
+    def take(self, block: Sequence[Record], where: str) -> None:
+        """Take records of the file `where`."""
+        for one in block:
+            if not EARLIEST <= one.time <= self._latest:
+                self.unread.add(where, f"time {why_impossible(one.time)}")
+                continue
+            self._records += 1
+            gatherer = self._gatherer(one)
+            if gatherer is None or one.bucket is None:
+                self._others += 1
+            elif one.time >= self._asked.until:
+                self._late += 1
+            elif one.forced or one.reason != DRAWN:
+                gatherer.choose(one.unit, one.unit_type, "forced" if one.forced else one.reason)
+            elif one.unit is None:
+                self._no_unit += 1
+            else:
+                gatherer.draw(one.unit, one.unit_type, one.bucket, one.time)
+
+    def _gatherer(self, one: Record) -> Gatherer | None:
+        """The one of the record's experiment; None for an experiment that isn't wanted, and for none."""
+        if one.experiment is None or one.version is None:
+            return None
+        name = one.scene, one.layer, one.experiment, one.version
+        try:
+            return self._gatherers[name]
+        except KeyError:
+            key = Key(*name, one.unit_type)
+            found = self._gatherers[name] = Gatherer(key) if matches(key, self._asked.wanted) else None
+            return found
+
+    def log(self, files: Sequence[Path], twice: Mapping[Path, Path], missing: Sequence[Gone]) -> Log:
+        """All of it."""
+        enrolled = [one.done() for _, one in sorted(self._gatherers.items(), key=itemgetter(0)) if one is not None]
+        counts = self._others, self._late, self._no_unit
+        return Log(files, self._records, enrolled, self.unread, *counts, twice, missing)
 
 
 def _blocks(path: Path, unread: Unread, done: Tick) -> Iterator[Sequence[Record]]:

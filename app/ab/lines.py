@@ -37,16 +37,18 @@ class Readable(Protocol):
 
 @dataclass
 class Unread:
-    """What was left out of the logs: how often, and the first few with file, line and reason."""
+    """What was left out of the logs: how often, and the first few with file, line and reason (`named` of all)."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)
+    named: int = 0
 
-    def add(self, where: str, why: str) -> None:
-        """Count one."""
-        self.count += 1
+    def add(self, where: str, why: str, count: int = 1) -> None:
+        """Count one, or as many as there are of one kind."""
+        self.count += count
         if len(self.first) < _NAMED:
-            self.first.append(f"{where}: {why}")
+            self.first.append(f"{where}: {why}" + (f" ({count:,} times)" if count > 1 else ""))
+            self.named += count
 
 
 class JsonLines(Generic[T]):

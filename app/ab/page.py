@@ -8,11 +8,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abtest.analysis import Analysis, Comparison
+from abtest.analysis import Comparison
+from app.ab.account import cuped_of, data_of, gone_of, looks_of
 from app.ab.enrolled import Enrolled
 from app.ab.plots import COLOURS, day_bars, lift_strip, reach_of
 from app.ab.study import Study
-from app.ab.texts import expected_counts, interval, p_value, percent, srm_verdict, tone, value
+from app.ab.texts import (
+    expected_counts,
+    interval,
+    level,
+    p_value,
+    percent,
+    percentage,
+    reduction,
+    srm_verdict,
+    tone,
+    value,
+)
 
 STYLE = """
 :root { color-scheme: light; --ink: #1b2530; --soft: #5d6773; --line: #dfe4ea; --good: #1a7f4b; --bad: #c0392b; }
@@ -53,14 +65,17 @@ def render(study: Study) -> str:
         f'<p class="soft">{_text(f"{key.scene}/{key.layer}")} · {_text(facts)}</p>',
         f"<p>{_text(study.description)}</p>" if study.description else "",
         _banner(study),
+        *(f'<div class="banner bad">{_text(line)}</div>' for line in gone_of(study.log.gone)),
         "<h2>Metrics</h2>",
         *_metrics(study),
-        _method(study.analysis),
+        *(f'<p class="soft">{_text(line)}</p>' for line in cuped_of(study)),
+        _method(study),
         "<h2>Exposures per day</h2>",
         _days(study.enrolled),
         "<h2>The split</h2>",
         _split(study),
-        f'<p class="soft">{_text(_left_out(study))}</p>',
+        "<h2>The data</h2>",
+        *(f'<p class="soft">{_text(line)}</p>' for said in data_of(study) for line in said.splitlines()),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -79,25 +94,25 @@ def _banner(study: Study) -> str:
 def _metrics(study: Study) -> Sequence[str]:
     formulas = {formula.name: str(formula) for formula in study.formulas}
     reach = reach_of(study.analysis.comparisons)
-    return [_card(one, formulas[one.metric], reach, study.analysis) for one in study.analysis.comparisons]
+    return [_card(one, formulas[one.metric], reach, study) for one in study.analysis.comparisons]
 
 
-def _card(one: Comparison, formula: str, reach: float, analysis: Analysis) -> str:
+def _card(one: Comparison, formula: str, reach: float, study: Study) -> str:
     mood = tone(one.verdict)
     colour = {"good": "good", "bad": "bad-text", "none": "none"}.get(mood, "")
-    level = f"{1 - analysis.alpha:.0%}"
+    sure = level(study.analysis.alpha)
     figures = {
         f"{one.control.bucket} ({one.control.units:,})": value(one.control.value),
         f"{one.treatment.bucket} ({one.treatment.units:,})": value(one.treatment.value),
         "lift": percent(one.lift),
-        f"{level} interval": interval(one.lift_interval),
-        f"{level} anytime interval": interval(one.anytime_lift_interval),
+        f"{sure} interval": interval(one.lift_interval),
+        f"{sure} anytime interval": interval(one.anytime_lift_interval),
         "p": p_value(one.p),
         "anytime p": p_value(one.anytime_p),
         "adjusted p (decides)": p_value(one.adjusted_p),
     }
-    if one.variance_reduction:
-        figures["variance removed by CUPED"] = f"{one.variance_reduction:.0%}"
+    if study.how.window.before and (removed := reduction(one)):
+        figures["variance removed by CUPED"] = removed
     cells = "".join(f"<div><span>{_text(name)}</span>{_text(said)}</div>" for name, said in figures.items())
     less = " · less is better" if one.goal == "decrease" else ""
     return (
@@ -110,16 +125,14 @@ def _card(one: Comparison, formula: str, reach: float, analysis: Analysis) -> st
     )
 
 
-def _method(analysis: Analysis) -> str:
-    looks = (
-        "The verdicts rest on the anytime p-values: they hold however often one looks."
-        if analysis.peeking
-        else "The verdicts rest on the fixed p-values: they hold for one look, at the end that was planned."
-    )
+def _method(study: Study) -> str:
+    analysis = study.analysis
+    which = "the anytime p-values" if analysis.peeking else "the fixed p-values: for one look, at the planned end"
+    looks = f" {looks_of(study)}" if analysis.peeking else ""
     return (
         f'<p class="soft">Thick: the interval for one look. Thin: the anytime interval. Ratios by the delta method '
         f"over units; adjusted p by Benjamini and Hochberg over all comparisons, false discovery rate "
-        f"{analysis.alpha:.0%}. {looks}</p>"
+        f"{percentage(analysis.alpha)}. The verdicts rest on {which}.{_text(looks)}</p>"
     )
 
 
@@ -150,18 +163,6 @@ def _split(study: Study) -> str:
         colour = ' class="bad-text"' if test.mismatch else ""
         rows.append(f"<tr{colour}>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>")
     return f'<div class="wide"><table><tr>{header}</tr>{"".join(rows)}</table></div>'
-
-
-def _left_out(study: Study) -> str:
-    parts = [f"{study.log.records:,} exposure records read"]
-    if study.log.unread.count:
-        parts.append(f"{study.log.unread.count:,} couldn't be read")
-    parts += [f"{count:,} by {reason} left out" for reason, count in sorted(study.enrolled.chosen.items())]
-    if study.srm.crossed:
-        parts.append(f"{study.srm.crossed:,} units in two buckets left out")
-    if study.waiting:
-        parts.append(f"{study.waiting:,} units left out whose window hadn't passed")
-    return "; ".join(parts) + "."
 
 
 def _date(day: int) -> str:

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 
 from abtest import Experiment, Experiments
 from abtest.analysis import Attribute
+from app.ab.account import no_exposure
 from app.ab.arms import Arms, all_experiments, arms_of
-from app.ab.enrolled import Enrolled
+from app.ab.enrolled import SLICE, Enrolled
 from app.ab.errors import AbError
 from app.ab.exposures import Log
+from app.ab.population import slice_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,13 @@ class Setting:
 
     @property
     def every(self) -> int | None:
-        """The seconds of a time slice where slices are the units. Raises AbError where nobody knows."""
-        if self.enrolled.key.unit_type != "slice":
+        """The seconds of a time slice where slices are the units: the configuration's, else as the log's times tell.
+
+        Raises AbError where neither does, or they disagree.
+        """
+        if self.enrolled.key.unit_type != SLICE:
             return None
-        if self.experiment is None or self.experiment.every is None:
-            raise AbError(f"{self.enrolled.key} compares time slices; only the configuration knows their length.")
-        return self.experiment.every
+        return slice_length(self.enrolled, None if self.experiment is None else self.experiment.every)
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """What to say about it, in pairs."""
@@ -51,6 +54,10 @@ def settings(
     known = {} if experiments is None else {(e.scene, e.layer, e.key): e for e in all_experiments(experiments)}
     for enrolled in log.enrolled:
         key = enrolled.key
+        if len(enrolled.unit_types) > 1:
+            types = " and ".join(enrolled.unit_types)
+            yield AbError(f"{key}: {types} were dealt under one version; they can't be told apart.")
+            continue
         try:
             arms = arms_of(key, weights, control, experiments)
             yield Setting(arms.of(enrolled), arms, known.get((key.scene, key.layer, key.name)), {})
@@ -61,7 +68,7 @@ def settings(
 def the_one(log: Log, named: str) -> Enrolled:
     """The one experiment that was asked for. Raises AbError when the log has none, or several versions."""
     if not log.enrolled:
-        raise AbError(f"No exposure of {named!r} in {len(log.files)} files, {log.records:,} records.")
+        raise AbError(no_exposure(log, named))
     if len(log.enrolled) > 1:
         raise AbError(f"{named!r} could be {', '.join(str(one.key) for one in log.enrolled)}. Name one of them.")
     return log.enrolled[0]

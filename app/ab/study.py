@@ -10,15 +10,18 @@ from abtest.analysis import Analysis, Enrolment, SrmReport
 from app.ab.enrolled import Enrolled
 from app.ab.exposures import Log
 from app.ab.lines import Unread
+from app.ab.measure import Joined, Measuring
 from app.ab.metrics import Formula
+from app.ab.population import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """One experiment: who was enrolled, whether the split is sound, and what the metrics say.
 
-    `unread` is what couldn't be read of the events (the log has its own). `waiting` units were left out because their
-    window hadn't passed. `description` and `facts` are for the page's head.
+    `enrolment` are those that are compared, `left_out` the others. `unread` is what couldn't be read of the events
+    (the log has its own), `joined` where the others went. The data end at `end` (epoch seconds). Metrics
+    `without_history` have nothing that CUPED could correct them by. `description` and `facts` are for the page's head.
     """
 
     log: Log
@@ -28,7 +31,11 @@ class Study:
     formulas: Sequence[Formula]
     analysis: Analysis
     unread: Unread
-    waiting: int
+    left_out: LeftOut
+    joined: Joined
+    how: Measuring
+    end: float
+    without_history: Sequence[str]
     description: str
     facts: Mapping[str, str]
 
@@ -45,7 +52,13 @@ class Study:
             },
             "exposures": int(self.enrolled.count.sum()),
             "chosen": dict(self.enrolled.chosen),
-            "waiting": self.waiting,
+            "waiting": self.left_out.waiting,
+            "log": self.log.as_json(),
+            "events": {**self.joined.as_json(), "unread": self.unread.count, "without_value": self.joined.valueless},
+            "left_out": self.left_out.as_json(),
+            "end": self.end,
+            "units_of_time": dict(self.how.units_of_time),
+            "without_history": list(self.without_history),
             "srm": self.srm.as_json(),
             "metrics": {formula.name: str(formula) for formula in self.formulas},
             **self.analysis.as_json(),

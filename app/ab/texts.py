@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 from abtest.analysis import NO_DIFFERENCE, TOO_LITTLE, Comparison, Interval, SampleRatio, SrmReport
-from app.ab.exposures import Log
-from app.ab.lines import Unread
 from app.cli.table import clean, table
 
 
@@ -33,20 +31,20 @@ def interval(bounds: Interval) -> str:
     return "–" if math.isnan(bounds.low) else f"{percent(bounds.low)} to {percent(bounds.high)}"
 
 
-def read_of(log: Log) -> str:
-    """How much was read, and what couldn't be."""
-    files = f"{len(log.files)} file{'s' * (len(log.files) != 1)}"
-    return "\n".join([f"{log.records:,} exposures in {files}", *unread_of(log.unread, "exposure")])
+def reduction(one: Comparison) -> str:
+    """The share of the variance that CUPED removed; empty where there is none to tell."""
+    share = one.variance_reduction
+    return "" if share is None or not math.isfinite(share) else f"{share:.0%}"
 
 
-def unread_of(unread: Unread, what: str) -> list[str]:
-    """What couldn't be read, in lines; none where all was."""
-    if not unread.count:
-        return []
-    many = unread.count != 1
-    head = f"{unread.count:,} {what} record{'s' * many} couldn't be read{':' if unread.first else '.'}"
-    more = [f"  and {unread.count - len(unread.first):,} more"] if unread.count > len(unread.first) > 1 else []
-    return [head, *(f"  {clean(one)}" for one in unread.first), *more]
+def level(alpha: float) -> str:
+    """The level of an interval, 1 - alpha, in as many digits as it has."""
+    return percentage(1 - alpha)
+
+
+def percentage(share: float) -> str:
+    """A share in as many digits as it has: `5%`, `99.9%`."""
+    return f"{100 * share:.10g}%"
 
 
 def srm_table(report: SrmReport, groups: Iterable[SampleRatio]) -> str:

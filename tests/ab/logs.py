@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 NOON = 1_795_003_200.0
 """2026-11-18 12:00 UTC."""
 
 
-def record(unit: str, bucket: str, time: float = NOON, **changes: Any) -> dict[str, Any]:
+def record(unit: str | None, bucket: str, time: float = NOON, **changes: Any) -> dict[str, Any]:
     """An exposure as the service writes it."""
     return {
         "time": time,
@@ -48,3 +50,23 @@ def event(unit: str, name: str, ts: float | str = NOON + 60, **changes: Any) -> 
 def halves(count: int) -> Sequence[tuple[str, str]]:
     """As many users, dealt in turn."""
     return [(f"u{number}", ("control", "diverse")[number % 2]) for number in range(count)]
+
+
+def study(folder: Path, users: int = 1_000, lost: int = 0, days: int = 2) -> tuple[Any, ...]:
+    """Exposures and events in which `diverse` gets more clicks; `lost` of its users left no exposure."""
+    rng = np.random.default_rng(5)
+    exposures, events, gone = [], [], lost
+    for number, (unit, bucket) in enumerate(halves(users)):
+        if bucket == "diverse" and gone:
+            gone -= 1
+            continue
+        first = NOON + 86_400 * (number // 2 % days)
+        exposures += [record(unit, bucket, first + hour) for hour in range(2)]
+        seen = 20
+        clicks = rng.binomial(seen, 0.2 if bucket == "control" else 0.3)
+        events += [event(unit, "impression", first + 1)] * seen + [event(unit, "click", first + 2)] * int(clicks)
+        events += [event(unit, "click", first - 60)] * int(rng.integers(3))
+        if number % 10 == 0:
+            events.append(event(unit, "purchase", first + 9, value=12.5))
+    logs = written(folder / "var" / "exposures.w0.jsonl", exposures)
+    return "--exposures", logs.parent, "--events", written(folder / "events.jsonl", events)

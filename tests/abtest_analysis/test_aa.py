@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from abtest.analysis import Metric, check_aa, compare
-from abtest.analysis.aa import exact_interval, split_p_values, uniformity
+from abtest.analysis.aa import NO_P, NOT_UNIFORM, TOO_FEW, TOO_MANY, exact_interval, split_p_values, uniformity
 from tests.abtest_analysis.data import ratio, sessions
 
 
@@ -21,7 +21,43 @@ def test_a_sound_metric_raises_false_alarms_as_often_as_it_says(cuped: bool) -> 
 def test_one_huge_outlier_makes_a_metric_unsound() -> None:
     values = np.random.default_rng(43).normal(1, 1, 2_000)
     values[0] = 1e6
-    assert not check_aa(Metric("revenue", values), np.random.default_rng(44)).sound
+    report = check_aa(Metric("revenue", values), np.random.default_rng(44))
+    assert report.failed == (TOO_FEW, NOT_UNIFORM)
+    assert not report.sound
+    assert report.as_json()["failed"] == ["too few false positives", "p-values not uniform"]
+
+
+def test_a_metric_that_is_sound_in_halves_may_not_be_so_at_the_share_that_is_planned() -> None:
+    metric = Metric("revenue", np.random.default_rng(5).lognormal(0, 2, 3_000))
+    half, tenth = (check_aa(metric, np.random.default_rng(1), share=share) for share in (0.5, 0.1))
+    assert half.sound
+    assert (tenth.share, tenth.failed) == (0.1, (TOO_MANY,))
+
+
+@pytest.mark.parametrize("buyers", [10, 30])
+def test_a_rare_conversion_is_sound_though_its_p_values_come_in_steps(buyers: int) -> None:
+    report = check_aa(_conversion(buyers), np.random.default_rng(2), 5_000)
+    assert report.uniformity_p < 0.001
+    assert report.discrete
+    assert report.sound
+
+
+def test_a_rare_conversion_is_not_sound_where_it_raises_too_many_false_alarms() -> None:
+    report = check_aa(_conversion(50), np.random.default_rng(2), 5_000, share=0.1)
+    assert report.discrete
+    assert report.failed[0] == TOO_MANY
+
+
+def test_a_conversion_of_one_unit_is_no_test() -> None:
+    report = check_aa(_conversion(1), np.random.default_rng(2))
+    assert not report.discrete
+    assert report.failed == (TOO_FEW, NOT_UNIFORM)
+
+
+def _conversion(buyers: int) -> Metric:
+    values = np.zeros(3_000)
+    values[:buyers] = 1
+    return Metric("buyers", values)
 
 
 def test_rows_that_are_not_the_units_are_found_by_splitting_whole_units() -> None:
@@ -47,7 +83,7 @@ def test_splits_give_the_p_values_that_compare_gives() -> None:
 
 def test_a_constant_metric_has_no_p_and_is_not_sound() -> None:
     report = check_aa(Metric("m", np.ones(100)), np.random.default_rng(48), splits=20)
-    assert (report.undefined, report.sound) == (20, False)
+    assert (report.undefined, report.failed, report.sound) == (20, (NO_P,), False)
     assert json.loads(json.dumps(report.as_json(), allow_nan=False))["uniformity_p"] is None
 
 

@@ -9,9 +9,11 @@ import tea_tasting
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import table as arrow_table
-from scipy import stats
+from scipy import optimize, stats
 
-from abtest.analysis import NO_DIFFERENCE, TOO_LITTLE, Metric, compare
+from abtest.analysis import NO_DIFFERENCE, TOO_LITTLE, WORSE, Metric, compare
+from abtest.analysis.effect import effect
+from abtest.analysis.moments import Moments
 from abtest.analysis.multiple import adjusted
 from tests.abtest_analysis.data import codes, floats, ratio, sessions
 
@@ -36,6 +38,10 @@ def test_means_per_unit_agree_with_tea_tasting(cuped: bool) -> None:
 
 
 def _agrees(bucket: np.ndarray, columns: dict[str, np.ndarray], metric: Metric, other: object) -> None:
+    """Compare with tea-tasting all but the lift's interval, which it makes on the logarithmic scale, beside its p.
+
+    Ours is Fieller's: compared with a search for its ends (`_fieller`).
+    """
     data = arrow_table({"variant": bucket, **columns})
     theirs = tea_tasting.Experiment(metric=other).analyze(data)["metric"]  # type: ignore[arg-type]  # either metric
     ours = compare(bucket, BUCKETS, [metric], "control").comparisons[0]
@@ -46,14 +52,132 @@ def _agrees(bucket: np.ndarray, columns: dict[str, np.ndarray], metric: Metric, 
         (ours.difference_interval.low, theirs.effect_size_ci_lower),
         (ours.difference_interval.high, theirs.effect_size_ci_upper),
         (ours.lift, theirs.rel_effect_size),
-        (ours.lift_interval.low, theirs.rel_effect_size_ci_lower),
-        (ours.lift_interval.high, theirs.rel_effect_size_ci_upper),
         (ours.p, theirs.pvalue),
         (ours.statistic, theirs.statistic),
     ]
+    half = theirs.effect_size_ci_upper - theirs.effect_size
+    low, high = _fieller(bucket, metric, half * theirs.statistic / theirs.effect_size)
+    pairs += [(ours.lift_interval.low, low), (ours.lift_interval.high, high)]
     for mine, his in pairs:
         assert mine == pytest.approx(his, rel=1e-6, abs=1e-6)
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6)
+
+
+def _fieller(bucket: np.ndarray, metric: Metric, reach: float) -> tuple[float, float]:
+    """Return the lifts where |treatment - (1 + lift) control| is `reach` standard errors, found by search.
+
+    From each unit's own contribution to a ratio instead of moments and gradients.
+    """
+    ones = np.ones(len(metric))
+    y, d, x, b = (
+        ones * column
+        for column in (
+            metric.numerator,
+            1.0 if metric.denominator is None else metric.denominator,
+            0.0 if metric.covariate is None else metric.covariate,
+            1.0 if metric.covariate_denominator is None else metric.covariate_denominator,
+        )
+    )
+
+    def parts(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+        return (top - bottom * (top.sum() / bottom.sum())) / bottom.mean()
+
+    before = parts(x, b)
+    theta = np.cov(parts(y, d), before)[0, 1] / before.var(ddof=1) if before.any() else 0.0
+    values, errors, shared = [], [], []
+    for code in (0, 1):
+        rows = bucket == code
+        away = x[rows].sum() / b[rows].sum() - x.sum() / b.sum()
+        values.append(y[rows].sum() / d[rows].sum() - theta * away)
+        own = parts(y[rows], d[rows]) - theta * parts(x[rows], b[rows])
+        errors.append(own.var(ddof=1) / rows.sum())
+        shared.append(theta * np.cov(own, before[rows])[0, 1] / len(metric))
+    centre = theta**2 * before.var(ddof=1) / len(metric)
+
+    def beyond(lift: float) -> float:
+        ratio = 1 + lift
+        variance = errors[1] + 2 * shared[1] + centre + ratio**2 * (errors[0] + 2 * shared[0] + centre)
+        variance -= 2 * ratio * (shared[0] + shared[1] + centre)
+        return float((values[1] - ratio * values[0]) ** 2 - reach**2 * variance)
+
+    lift = values[1] / values[0] - 1
+    low, high = (optimize.brentq(beyond, lift, end, xtol=1e-12) for end in (lift - 3, lift + 3))
+    return low, high
+
+
+def test_a_lift_interval_holds_zero_exactly_where_p_does_not_reject() -> None:
+    rng = np.random.default_rng(17)
+    arms = []
+    for lift in (0.0, 1.0):
+        table = np.ones((3_000, 60, 4))
+        table[..., 0] = rng.lognormal(0, 1.2, (3_000, 60)) * (1 + lift)
+        table[..., 2] = table[..., 0] ** 0.5 + rng.random((3_000, 60))
+        arms.append(Moments.of(table))
+    found = effect(*arms, tuned_for=120)
+    for bounds, p in ((found.lift_bounds, found.p), (found.anytime_lift_bounds, found.anytime_p)):
+        known = np.isfinite(bounds.low)
+        assert known.mean() > 0.2
+        assert (known & (p < 0.05)).any()
+        outside = (bounds.low > 0) | (bounds.high < 0)
+        assert outside[known].tolist() == (p < 0.05)[known].tolist()
+
+
+@pytest.mark.parametrize("mean", [-2.0, 0.0, 0.05])
+def test_a_control_that_is_not_clearly_above_zero_has_no_lift(mean: float) -> None:
+    rng = np.random.default_rng(18)
+    bucket = np.repeat([0, 1], 400)
+    values = rng.normal(np.where(bucket == 0, mean, mean - 1), 1.0)
+    found = compare(bucket, BUCKETS, [Metric("profit", values)], "control").comparisons[0]
+    assert found.verdict == WORSE
+    data = found.as_json()
+    assert data["lift"] is None
+    assert data["lift_interval"] == data["anytime_lift_interval"] == {"low": None, "high": None}
+
+
+def test_an_anytime_lift_wants_a_control_further_above_zero_than_a_fixed_one() -> None:
+    bucket = np.repeat([0, 1], 400)
+    values = np.tile([-0.85, 1.15], 400)  # three standard errors
+    found = compare(bucket, BUCKETS, [Metric("profit", values)], "control").comparisons[0]
+    assert np.isfinite([found.lift, found.lift_interval.low, found.lift_interval.high]).all()
+    assert np.isnan([found.anytime_lift_interval.low, found.anytime_lift_interval.high]).all()
+
+
+def test_a_treatment_of_zeros_has_a_lift_and_no_interval_of_it() -> None:
+    values = np.concatenate([np.arange(200) % 5 == 0, np.zeros(200)]).astype(np.float64)
+    found = compare(np.repeat([0, 1], 200), BUCKETS, [Metric("buyers", values)], "control").comparisons[0]
+    assert found.lift == -1
+    assert np.isnan(found.lift_interval.low)
+
+
+def test_the_control_has_one_corrected_value_beside_every_arm() -> None:
+    rng = np.random.default_rng(20)
+    bucket = rng.integers(0, 3, 3_000)
+    before = rng.normal(5, 2, 3_000)
+    values = before * (1 + 0.2 * bucket) + rng.normal(0, 1, 3_000)
+    values[bucket == 2] += rng.normal(0, 4, int((bucket == 2).sum()))
+    metric = Metric("m", values, covariate=before)
+    first, second = compare(bucket, ("a", "b", "c"), [metric], "a").comparisons
+    assert first.control == second.control
+    assert first.variance_reduction is not None
+    assert second.variance_reduction is not None
+    assert first.variance_reduction > second.variance_reduction + 0.2
+
+
+def test_where_nothing_varies_no_share_of_the_variance_was_removed() -> None:
+    bucket = np.arange(40) % 2
+    constant = Metric("m", np.ones(40), covariate=np.arange(40.0))
+    found = compare(bucket, BUCKETS, [constant], "control").comparisons[0]
+    assert found.variance_reduction is None
+    assert found.as_json()["variance_reduction"] is None
+
+
+def test_a_ratio_without_any_history_is_compared_as_it_is() -> None:
+    bucket, columns = sessions(np.random.default_rng(25), 2_000, lift=0.2)
+    nothing = np.zeros(2_000)
+    plain = Metric("m", columns["orders"], columns["sessions"])
+    corrected = Metric("m", columns["orders"], columns["sessions"], nothing, nothing)
+    first, second = compare(bucket, BUCKETS, [plain, corrected], "control").comparisons
+    assert first == second
 
 
 def test_cuped_removes_variance_and_keeps_the_effect() -> None:
@@ -62,6 +186,7 @@ def test_cuped_removes_variance_and_keeps_the_effect() -> None:
         compare(bucket, BUCKETS, [ratio(columns, cuped=cuped)], "control").comparisons[0] for cuped in (False, True)
     )
     assert plain.variance_reduction == 0
+    assert corrected.variance_reduction is not None
     assert 0.1 < corrected.variance_reduction < 0.9
     assert corrected.difference_interval.low < plain.difference < corrected.difference_interval.high
 

@@ -47,6 +47,28 @@ def test_intervals_cover_the_truth_in_94_to_96_percent(
     assert 0.94 <= _share(found.lift_bounds, after / before - 1) <= 0.96
 
 
+@pytest.mark.parametrize("arms", [2, 3])
+@pytest.mark.parametrize("doubled", [False, True])
+def test_a_lift_covers_where_the_past_tells_nearly_everything(arms: int, doubled: bool) -> None:
+    # Corrected by a covariate of correlation 0.95, both arms move with its centre; a lift of 100% doesn't cancel it.
+    rng = np.random.default_rng(26)
+    found = []
+    for arm in range(arms):
+        before = rng.normal(0, 0.5, (RUNS, UNITS))
+        now = 1 + 0.95 * before + np.sqrt(1 - 0.95**2) * rng.normal(0, 0.5, (RUNS, UNITS))
+        table = np.ones((RUNS, UNITS, 4))
+        table[..., 0] = now * (1 + arm) if doubled else now + arm
+        table[..., 2] = 1 + before
+        found.append(Moments.of(table))
+    everyone = found[0] + found[1]
+    for more in found[2:]:
+        everyone = everyone + more
+    for arm in range(1, arms):
+        one = effect(found[0], found[arm], everyone=everyone)
+        assert 0.94 <= _share(one.difference_bounds, arm) <= 0.96
+        assert 0.94 <= _share(one.lift_bounds, arm) <= 0.96
+
+
 def test_a_binary_metric_covers_too() -> None:
     rng = np.random.default_rng(22)
     arms = []

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from abtest.analysis import Attribute, Exposures, enrol, sums, sums_before
-from tests.abtest_analysis.data import codes, floats
+from abtest.analysis.metrics import resolution
+from tests.abtest_analysis.data import codes, exposures, floats
 
 
 def _exposures() -> Exposures:
@@ -77,3 +81,59 @@ def test_enrolment_and_sums_agree_with_a_dictionary(
     happened = np.array(events, np.float64).reshape(-1, 3)
     got = sums(enrolment, happened[:, 0].astype(np.int64), happened[:, 1], happened[:, 2])
     assert got.tolist() == [sum(v for u, t, v in events if u == unit and t >= first[unit]) for unit in enrolled]
+
+
+def test_rows_of_an_enrolment_keep_their_columns() -> None:
+    enrolment = enrol(_exposures())
+    kept = enrolment.take(np.array([1]))
+    assert (kept.unit.tolist(), kept.bucket.tolist(), kept.first.tolist(), kept.crossed.tolist()) == (
+        [7],
+        [1],
+        [15],
+        [9],
+    )
+    assert kept.day is not None
+    assert (len(kept.day), len(kept.attributes["region"])) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        ((), 0.0),
+        ((1.5,), 0.0),
+        ((1.0, 2.5), 0.0),
+        ((61.0, 120.0), 1.0),
+        ((60.0, 7_200.0), 60.0),
+        ((3_600.0, 7_200.0), 3_600.0),
+        ((86_400.0, 864_000.0), 86_400.0),
+    ],
+)
+def test_the_resolution_is_the_largest_unit_of_which_all_times_are_multiples(
+    times: tuple[float, ...], seconds: float
+) -> None:
+    assert resolution(floats(*times)) == seconds
+
+
+def test_an_event_of_the_second_of_the_first_exposure_comes_after_it() -> None:
+    enrolment = enrol(exposures(codes(1), codes(0)))
+    enrolment = replace(enrolment, first=floats(10.7))
+    unit, time = codes(1, 1, 1, 1), floats(8, 9, 10, 13)
+    assert sums(enrolment, unit, time).tolist() == [1]
+    assert sums(enrolment, unit, time, unit_of_time=1.0).tolist() == [2]
+    assert sums(enrolment, unit, time, within=3.0, unit_of_time=1.0).tolist() == [1]
+    assert sums_before(enrolment, unit, time).tolist() == [3]
+    assert sums_before(enrolment, unit, time, unit_of_time=1.0).tolist() == [1]
+    assert sums_before(enrolment, unit, time, within=1.0, unit_of_time=1.0).tolist() == [1]
+    assert sums_before(enrolment, unit, time, within=1.0).tolist() == [1]
+
+
+@given(st.floats(0, 400_000), st.floats(0, 400_000), st.sampled_from([1.0, 60.0, 86_400.0]), st.booleans())
+def test_times_that_were_cut_off_or_rounded_put_nothing_that_came_after_into_the_covariate(
+    first: float, happened: float, unit_of_time: float, rounded: bool
+) -> None:
+    enrolment = replace(enrol(exposures(codes(1), codes(0))), first=floats(first))
+    said = (np.round if rounded else np.floor)(happened / unit_of_time) * unit_of_time
+    before = sums_before(enrolment, codes(1), floats(said), unit_of_time=unit_of_time)
+    after = sums(enrolment, codes(1), floats(said), unit_of_time=unit_of_time)
+    assert before[0] == 0 or happened < first
+    assert happened < first or after[0] == 1

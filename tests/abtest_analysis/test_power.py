@@ -79,6 +79,37 @@ def test_a_plan_for_peeking_needs_more_units() -> None:
     assert 1.5 < anytime / once < 2.2
 
 
+@pytest.mark.parametrize(("rate", "lift"), [(0.1, 0.05), (0.3, 0.3), (0.02, 0.5)])
+@pytest.mark.parametrize("ratio", [1.0, 0.25])
+def test_a_plan_for_peeking_keeps_its_promise_where_every_look_may_decide(
+    rate: float, lift: float, ratio: float
+) -> None:
+    size = sample_size(binary(rate), lift, Design(anytime=True, ratio=ratio))
+    rng = np.random.default_rng(35)
+    runs, looks = 6_000, 8
+    ends = [np.linspace(0, units, looks + 1).astype(int)[1:] for units in (size.control, size.treatment)]
+    hits = [np.zeros(runs, np.int64), np.zeros(runs, np.int64)]
+    ever = np.zeros(runs, bool)
+    for look in range(looks):
+        arms = []
+        for arm, chance in enumerate((rate, rate * (1 + lift))):
+            fresh = ends[arm][look] - (ends[arm][look - 1] if look else 0)
+            hits[arm] += rng.binomial(fresh, chance, runs)
+            arms.append(_binary_moments(hits[arm], int(ends[arm][look])))
+        # The default tuning, as `recserve ab analyze --peek` has it.
+        decided = effect(*arms).anytime_p < 0.05
+        ever |= decided
+    assert float(decided.mean()) == pytest.approx(0.8, abs=0.03)
+    assert decided.mean() <= ever.mean() < 0.87
+
+
+def test_a_plan_may_be_tuned_as_the_analysis_will_be() -> None:
+    known = binary(0.1)
+    usual = sample_size(known, 0.05, Design(anytime=True))
+    tuned = sample_size(known, 0.05, Design(anytime=True, tuned_for=usual.control + usual.treatment))
+    assert 0.7 < tuned.control / usual.control < 0.9
+
+
 def test_a_rate_that_cannot_fall_far_enough_has_no_detectable_effect() -> None:
     assert math.isnan(detectable(binary(0.001), 100, direction=-1).lift)
 
@@ -105,3 +136,26 @@ def test_impossible_plans_are_refused() -> None:
         Design(ratio=0.0)
     with pytest.raises(ValueError, match="needs units"):
         detectable(binary(0.1), 0)
+    with pytest.raises(ValueError, match="no number of units shows a lift of 1e-200"):
+        sample_size(binary(0.1), 1e-200)
+    with pytest.raises(ValueError, match="tuned for"):
+        Design(tuned_for=0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (Metric("buyers", np.ones(50)), "metric buyers can't be planned for: it doesn't vary between units"),
+        (Metric("ctr", np.arange(9.0), np.arange(9.0) * 4), "metric ctr can't be planned for: it doesn't vary"),
+        (Metric("buyers", np.zeros(50)), "metric buyers can't be planned for: its mean is 0"),
+        (Metric("ctr", np.zeros(50), np.zeros(50)), "metric ctr can't be planned for: its mean is nan"),
+    ],
+)
+def test_a_metric_that_cannot_be_planned_for_is_named(metric: Metric, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        baseline(metric)
+
+
+def test_a_baseline_without_variance_is_refused() -> None:
+    with pytest.raises(ValueError, match="a variance above 0"):
+        Baseline(1.0, 0.0)

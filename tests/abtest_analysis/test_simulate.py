@@ -110,6 +110,18 @@ def test_a_scene_without_experiments_has_nothing_to_pair() -> None:
     assert (outcome.layers, outcome.pairs, outcome.units) == ((), (), 100)
 
 
+def test_a_pair_is_said_to_have_too_few_units_only_where_both_layers_vary() -> None:
+    few, none = _simulated(_layers(), 40).pairs, _simulated(document(), 40).pairs
+    assert [(each.too_few, np.isnan(each.p)) for each in few] == [(True, True)]
+    assert [(each.too_few, np.isnan(each.p)) for each in none] == [(False, True)] * len(none)
+    assert not _simulated(_layers()).pairs[0].too_few
+
+
+def test_the_units_whose_slots_are_tested_are_counted() -> None:
+    recall, _ = _simulated(_layers(), 1_000).layers
+    assert recall.units == round(1_000 * (1 - recall.shares["default:holdout"]))
+
+
 def test_the_simulation_is_json() -> None:
     data = json.loads(json.dumps(_simulated(_layers(), 500).as_json(), allow_nan=False))
     assert [each["layer"] for each in data["layers"]] == ["recall", "re_rank"]

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 from abtest.analysis import THRESHOLD, Attribute, check_srm
 from abtest.analysis.chisquare import goodness_of_fit
@@ -65,6 +66,27 @@ def test_the_p_of_a_group_pays_for_the_number_of_groups() -> None:
     bucket[:70] = 0
     report = check_srm(exposures(unit, bucket, day=day), (1, 1))
     assert report.groups[0].adjusted_p == pytest.approx(14 * report.groups[0].p)
+
+
+def test_days_of_a_small_bucket_are_tested_exactly() -> None:
+    # 10 of 50 where 5 were expected, one of 14 such days: chi-square says p = 0.018, alarms come 8 times too often.
+    unit = np.arange(14 * 50)
+    bucket = (unit % 50 >= 5).astype(np.int64)
+    bucket[5:15] = 0
+    report = check_srm(
+        exposures(unit, bucket, day=Attribute(unit // 50, tuple(f"{day:02}" for day in range(14)))), (1, 9)
+    )
+    first = report.groups[0]
+    assert (first.counts, first.exact, report.overall.exact) == ((15, 35), True, True)
+    assert first.p == pytest.approx(2 * stats.binom.sf(14, 50, 0.1))
+    assert first.adjusted_p > THRESHOLD > 14 * special.chdtrc(1, first.chi_square)
+    assert report.sound
+
+
+def test_a_small_bucket_that_lost_most_of_its_units_is_found() -> None:
+    report = check_srm(exposures(np.arange(500), (np.arange(500) >= 15).astype(np.int64)), (1, 9))
+    assert report.overall.exact
+    assert report.mismatch
 
 
 def test_a_sound_split_rarely_raises_an_alarm() -> None:

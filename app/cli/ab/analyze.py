@@ -6,14 +6,15 @@ import argparse
 import json
 from pathlib import Path
 
+from app.ab.account import cuped_of, data_of, looks_of
 from app.ab.analyse import MismatchError, Question, analysed
 from app.ab.errors import AbError
-from app.ab.exposures import exposure_files
-from app.ab.measure import Window
+from app.ab.files import exposure_files
 from app.ab.metrics import formulas
 from app.ab.page import render
 from app.ab.study import Study
-from app.ab.texts import comparisons_table, read_of, srm_verdict, unread_of
+from app.ab.texts import comparisons_table
+from app.ab.window import Window
 from app.cli.ab.common import (
     FORMULAS,
     add_events,
@@ -35,7 +36,7 @@ EXAMPLES = """  recserve ab analyze mmr_relevance@1 --events events.csv --metric
 ABOUT = f"""Joins exposures with events and compares every bucket with the control. The events of a unit count from its
 first exposure on; in a time-slice experiment all events of the slice do. Relative lifts have intervals, p-values are
 adjusted over all metrics and buckets (Benjamini and Hochberg). Verdicts rest on one look at the planned end; with
---peek on intervals that hold at every look.
+--peek on intervals that hold at every look, of outcomes that don't go on growing: give it --within too.
 
 Refuses (exit status 1) while the split isn't what it was meant to be, unless --despite-srm.
 
@@ -48,7 +49,7 @@ def add(verbs: Subparsers) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", help="name, name@version or scene/layer/name@version")
     add_events(parser)
     parser.add_argument("--within", type=span, metavar="T", help="count a unit's first 7d (say) only, if it had them")
-    parser.add_argument("--until", type=moment, metavar="TIME", help="the end of the data, for --within (last event)")
+    parser.add_argument("--until", type=moment, metavar="TIME", help="take exposures and events before it only (all)")
     parser.add_argument("--cuped", type=span, metavar="T", help="correct by the same metric in the 14d (say) before")
     parser.add_argument(
         "--alpha", type=between(0, 1), default=0.05, metavar="A", help="1 - the intervals' level (0.05)"
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         despite_srm=args.despite_srm,
         weights=args.weights,
         control=args.control,
+        now=args.now,
     )
     experiments = experiments_of(args)
     try:
@@ -84,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
             study = analysed(question, experiments, bar.update)
     except MismatchError as error:
         if args.json:
-            print(json.dumps({"errors": str(error).splitlines(), "srm": error.report.as_json()}, ensure_ascii=False))
+            said = {"srm": error.report.as_json(), "log": error.log.as_json()}
+            print(json.dumps({"errors": str(error).splitlines(), **said}, ensure_ascii=False))
         return refuse(error)
     if args.html is not None:
         try:
@@ -101,20 +104,13 @@ def _text(study: Study, page: Path | None) -> str:
     counts = zip(study.srm.buckets, study.srm.overall.counts, strict=True)
     lines = [
         f"{study.enrolled.key}: {', '.join(f'{name} {count:,}' for name, count in counts)} units",
-        read_of(study.log),
-        *unread_of(study.unread, "event"),
-        srm_verdict(study.srm),
+        *data_of(study),
+        "",
+        comparisons_table(analysis.comparisons, said, peeking=analysis.peeking),
+        "",
+        *cuped_of(study),
+        looks_of(study),
     ]
-    if study.waiting:
-        lines.append(f"{study.waiting:,} units are left out: their window hasn't passed.")
-    lines += ["", comparisons_table(analysis.comparisons, said, peeking=analysis.peeking), ""]
-    reduced = {one.metric: one.variance_reduction for one in analysis.comparisons if one.variance_reduction}
-    if reduced:
-        lines.append(
-            "CUPED removed " + ", ".join(f"{share:.0%} of {name}'s variance" for name, share in reduced.items()) + "."
-        )
-    if not analysis.peeking:
-        lines.append("One look, at the end that was planned. While the experiment runs, look with --peek.")
     if page is not None:
         lines.append(f"Report: {page}")
     return "\n".join(lines)

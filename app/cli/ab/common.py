@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from abtest import Experiments
 from app.ab.errors import AbError
-from app.cli.common import VAR, Subparsers, refuse
+from app.cli.common import VAR, Subparsers, moment, refuse
 from app.config.load import load_config
 from app.config.model import Config
 from app.config.problems import ConfigError
@@ -65,6 +65,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--weights", metavar="W", help="the split, where the configuration doesn't say: control=1,b=1")
     parser.add_argument("--control", metavar="BUCKET", help="the bucket to compare with (the configuration's)")
+    parser.add_argument("--now", type=moment, metavar="TIME", help="what is dated a day later can't be read (now)")
     add_config(parser)
 
 
@@ -128,6 +129,8 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
         field, equals, column = (part.strip() for part in pair.partition("="))
         if not (field and equals and column):
             raise AbError(f"--map {pair}: expected FIELD=COLUMN, such as unit=customer.")
+        if field in mapping:
+            raise AbError(f"--map {pair}: {field} is mapped to {mapping[field]!r} already. Expected it once.")
         mapping[field] = column
     return mapping
 

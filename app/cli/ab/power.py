@@ -12,7 +12,7 @@ import numpy as np
 
 from abtest.analysis import Baseline, Design, Detectable, SampleSize, baseline, binary, detectable, power, sample_size
 from app.ab.errors import AbError
-from app.ab.everybody import metrics_of_everybody
+from app.ab.everybody import Everybody, metrics_of_everybody
 from app.ab.metrics import formulas
 from app.ab.texts import percent, value
 from app.cli.ab.common import FORMULAS, add_events, between, mapping_of, progress, span, sub_verb, whole
@@ -39,7 +39,7 @@ def add(verbs: Subparsers) -> None:
     add_events(parser, required=False)
     parser.add_argument("--unit", default="user_id", metavar="TYPE", help="what is randomised (user_id)")
     parser.add_argument("--within", type=span, metavar="T", help="count each unit's first 7d (say) only")
-    parser.add_argument("--lift", type=_lift, metavar="P%", help="relative, such as 5%% or -2%%")
+    parser.add_argument("--lift", type=_lift, metavar="P%", help="relative, such as 5%%; a fall as --lift=-2%%")
     parser.add_argument("--units", type=whole(2, 10**12), metavar="N", help="in the control")
     parser.add_argument(
         "--ratio", type=between(0, 1e6), default=1.0, metavar="R", help="treatment units per control (1)"
@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
     """Reckon, print, and return the exit status."""
     if args.lift is None and args.units is None:
         raise AbError("Give --lift, --units or both.")
-    base = _baseline(args)
+    _check_ways(args)
+    everybody = None if args.events is None else _everybody(args, args.events)
+    base = _baseline(args, everybody)
     design = Design(args.alpha, args.power, args.ratio, args.comparisons, args.anytime)
     needed: SampleSize | Detectable | None = None
     chance = None
@@ -76,35 +78,40 @@ def run(args: argparse.Namespace) -> int:
     days = math.ceil(units / args.daily) if units is not None and args.daily else None
     if args.json:
         said: dict[str, Any] = {"baseline": base.as_json(), "design": design.as_json(), "power": chance, "days": days}
-        print(json.dumps({**said, "units": None if needed is None else needed.as_json()}, ensure_ascii=False))
+        data = {} if everybody is None else everybody.as_json()
+        print(json.dumps({**said, "units": None if needed is None else needed.as_json(), **data}, ensure_ascii=False))
     else:
-        print(_text(args, base, design, needed, chance, days))
+        notes = [] if everybody is None else everybody.notes()
+        print("\n".join([*notes, _text(args, base, design, needed, chance, days)]))
     return 0
 
 
-def _baseline(args: argparse.Namespace) -> Baseline:
+def _check_ways(args: argparse.Namespace) -> None:
     ways = [args.rate is not None, args.mean is not None or args.sd is not None, args.events is not None]
     if sum(ways) != 1:
         raise AbError("What is the metric? Give --rate, or --mean and --sd, or --events and --metric.")
+
+
+def _baseline(args: argparse.Namespace, everybody: Everybody | None) -> Baseline:
     if args.rate is not None:
         return binary(args.rate)
     try:
-        if args.events is None:
+        if everybody is None:
             if args.mean is None or args.sd is None:
                 raise AbError("--mean and --sd go together.")
-            return Baseline(args.mean, args.sd**2)
-        return baseline(_measured(args, args.events))
+            return Baseline(args.mean, args.sd * args.sd)
+        return baseline(everybody[0])
     except ValueError as error:
         raise AbError(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
 
 
-def _measured(args: argparse.Namespace, events: Path) -> Any:
+def _everybody(args: argparse.Namespace, events: Path) -> Everybody:
     wanted = formulas(args.metric, args.metrics, args.lower_is_better)
     if len(wanted) > 1:
         raise AbError("Give one metric: each needs units of its own.")
     with progress(args, [events], "events") as bar:
         mapping = mapping_of(args.map)
-        return metrics_of_everybody(events, args.unit, mapping, wanted, args.within or np.inf, bar.update)[0]
+        return metrics_of_everybody(events, args.unit, mapping, wanted, args.within or np.inf, bar.update)
 
 
 def _text(

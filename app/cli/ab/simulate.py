@@ -6,8 +6,12 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from abtest.analysis import Simulation, simulate
+from abtest.analysis.chisquare import ENOUGH
+from abtest.analysis.simulate import RANGES
 from app.ab.errors import AbError
 from app.ab.texts import p_value
 from app.cli.ab.common import add_config, configuration, sub_verb, whole
@@ -21,7 +25,7 @@ EXAMPLES = """  recserve ab simulate
 
 ABOUT = """Assigns synthetic units and prints the share of each outcome, whether slots and buckets are as even as they
 should be (chi-square), and whether layers are independent of each other (Cramer's V). Exits 1 when a p is below
-0.0001."""
+0.0001 divided by the number of these checks. Says which of them had too few units."""
 
 THRESHOLD = 1e-4
 
@@ -49,24 +53,53 @@ def run(args: argparse.Namespace) -> int:
     context = context_of(args.context, config)
     now = time.time() if args.now is None else args.now
     found = [simulate(config.experiments, scene, args.units, context, now) for scene in scenes]
-    uneven = [said for one in found for said in _uneven(one)]
+    checks = [check for one in found for check in _checks(one)]
+    unchecked = [check.too_few for check in checks if math.isnan(check.p)]
+    threshold = THRESHOLD / max(len(checks) - len(unchecked), 1)
+    uneven = [check.uneven for check in checks if check.p < threshold]
     if args.json:
-        scenes_json = [one.as_json() for one in found]
-        print(json.dumps({"good": not uneven, "uneven": uneven, "scenes": scenes_json}, ensure_ascii=False))
+        said = {"good": not uneven, "uneven": uneven, "unchecked": unchecked, "threshold": threshold}
+        print(json.dumps({**said, "scenes": [one.as_json() for one in found]}, ensure_ascii=False))
     else:
         print("\n\n".join(map(_text, found)) or "No layers.")
-        print("\n".join(["", *uneven] if uneven else ["", "Even, and independent."]))
+        print("\n".join(["", *_verdict(len(checks), uneven, unchecked)]))
     return int(bool(uneven))
 
 
-def _uneven(one: Simulation) -> list[str]:
-    found = [f"{one.scene}/{layer.layer}: its slots are uneven" for layer in one.layers if layer.p < THRESHOLD]
+class _Check(NamedTuple):
+    """One test: its p, what to say where it fails, and what where too few units left it without p (NaN)."""
+
+    p: float
+    uneven: str
+    too_few: str
+
+
+def _checks(one: Simulation) -> Iterator[_Check]:
+    """All tests of a scene; none of what no number of units would let vary."""
     for layer in one.layers:
-        found += [
-            f"{one.scene}/{layer.layer}/{x.experiment}: its buckets are uneven" for x in layer.splits if x.p < THRESHOLD
-        ]
-    found += [f"{one.scene}: {x.left} and {x.right} depend on each other" for x in one.pairs if x.p < THRESHOLD]
-    return found
+        name = f"{one.scene}/{layer.layer}"
+        if layer.units:
+            few = f"{name}, slots: {layer.units:,} units, it takes {RANGES * ENOUGH:,.0f}"
+            yield _Check(layer.p, f"{name}: its slots are uneven", few)
+        for split in layer.splits:
+            of = f"{name}/{split.experiment}"
+            least = min(expected for expected in split.expected if expected)
+            few = f"{of}, buckets: one expects {least:.1f} units, it takes {ENOUGH:g}"
+            yield _Check(split.p, f"{of}: its buckets are uneven", few)
+    for pair in one.pairs:
+        if pair.too_few or not math.isnan(pair.p):
+            few = f"{one.scene}, {pair.left} x {pair.right}: {pair.units:,} units, for outcomes so rare"
+            yield _Check(pair.p, f"{one.scene}: {pair.left} and {pair.right} depend on each other", few)
+
+
+def _verdict(checks: int, uneven: list[str], unchecked: list[str]) -> list[str]:
+    """What was found, in lines."""
+    if not checks:
+        return ["Nothing to check."]
+    if not uneven and not unchecked:
+        return ["Even, and independent."]
+    few = ["Too few units to check (more by --units):", *(f"  {said}" for said in unchecked)] if unchecked else []
+    return [*uneven, *few]
 
 
 def _text(one: Simulation) -> str:
@@ -74,15 +107,16 @@ def _text(one: Simulation) -> str:
     for layer in one.layers:
         for label, share in layer.shares.items():
             rows.append([f"{one.scene}/{layer.layer}", label, f"{share:.3%}", ""])
-        rows.append([f"{one.scene}/{layer.layer}", "slots: chi-square", f"{layer.chi_square:.1f}", p_value(layer.p)])
+        rows.append([f"{one.scene}/{layer.layer}", "slots: chi-square", _number(layer.chi_square, 1), p_value(layer.p)])
         for split in layer.splits:
             said = f"{split.experiment}: chi-square"
-            rows.append([f"{one.scene}/{layer.layer}", said, f"{split.chi_square:.2f}", p_value(split.p)])
+            rows.append([f"{one.scene}/{layer.layer}", said, _number(split.chi_square, 2), p_value(split.p)])
     parts = [f"{one.units:,} units", table(("layer", "outcome", "", "p"), rows, right=frozenset((2, 3)))]
     if one.pairs:
-        pairs = [
-            [f"{pair.left} x {pair.right}", "–" if math.isnan(pair.v) else f"{pair.v:.4f}", p_value(pair.p)]
-            for pair in one.pairs
-        ]
+        pairs = [[f"{pair.left} x {pair.right}", _number(pair.v, 4), p_value(pair.p)] for pair in one.pairs]
         parts.append(table(("layers", "Cramer's V", "p"), pairs, right=frozenset((1, 2))))
     return "\n\n".join(parts)
+
+
+def _number(number: float, digits: int) -> str:
+    return "–" if math.isnan(number) else f"{number:.{digits}f}"
