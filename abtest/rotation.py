@@ -1,5 +1,6 @@
 """Files that are set aside under a time and a number, and an append-only file of lines that is."""
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -52,15 +53,21 @@ class Shelf:
         """The files set aside by number, oldest first, with their sizes."""
         stem, suffix = re.escape(self._path.stem), re.escape(self._path.suffix)
         form = re.compile(rf"{stem}\.\d{{8}}T\d{{6}}Z\.(\d+){suffix}", re.ASCII)
-        found = [(form.fullmatch(path.name), path) for path in self._path.parent.iterdir()]
-        return sorted((int(match[1]), path, path.stat().st_size) for match, path in found if match)
+        found = []
+        for path in self._path.parent.iterdir():
+            match = form.fullmatch(path.name)
+            if match is not None:
+                with contextlib.suppress(FileNotFoundError):  # a person deletes old ones meanwhile
+                    found.append((int(match[1]), path, path.stat().st_size))
+        return sorted(found)
 
 
 class RotatingFile:
     """Appends whole lines to a file that is set aside (see `Shelf`) when it has `rotate_bytes`.
 
-    Not thread-safe. The file and its folder are made on the first write, and opened again after an error; a
-    line that was cut off, by a full disk or a killed process, is ended before the next one is written.
+    Not thread-safe. The file and its folder are made on the first write, and again when somebody has deleted or moved
+    the file; it is opened again after an error. A line that was cut off, by a full disk or a killed process, is ended
+    before the next one is written.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float], rotate_bytes: int, keep: int) -> None:
@@ -68,12 +75,15 @@ class RotatingFile:
         self._shelf = Shelf(path, clock, keep)
         self._rotate_bytes = rotate_bytes
         self._file: BinaryIO | None = None
+        self._identity = (0, 0)
         self._size = 0
 
     def write(self, lines: Sequence[str]) -> None:
         """Append `lines`, ASCII and each with its newline, and hand them to the system. Raises OSError."""
         try:
             text = "".join(lines)
+            if self._is_gone():
+                self.close()
             file = self._open()
             if self._size + len(text) <= self._rotate_bytes:
                 file.write(text.encode("ascii"))
@@ -103,11 +113,22 @@ class RotatingFile:
             if _is_cut(self._path):
                 self._file.write(b"\n")
             self._size = self._file.tell()
+            self._identity = _identity(os.fstat(self._file.fileno()))
         return self._file
+
+    def _is_gone(self) -> bool:
+        """Whether the path no longer names the open file. One system call: once for a batch, not for a line."""
+        if self._file is None:
+            return False
+        try:
+            return _identity(os.stat(self._path)) != self._identity
+        except FileNotFoundError:
+            return True
 
     def _set_aside(self) -> None:
         self.close()
-        self._shelf.take(self._path)
+        with contextlib.suppress(FileNotFoundError):  # deleted since this batch began: the next line makes a new one
+            self._shelf.take(self._path)
 
     def _abandon(self) -> None:
         """Close after an error, which flushing may well raise once more."""
@@ -115,6 +136,10 @@ class RotatingFile:
             self.close()
         except OSError:
             self._file = None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _is_cut(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from abtest import ExposureLog
+from abtest.rotation import RotatingFile
 from tests.abtest_edge.logs import Clock, assigned, log_at, record, requests
 
 
@@ -66,8 +67,57 @@ def test_json_lines_import_neither_arrow_nor_open_feature() -> None:
 import sys
 from pathlib import Path
 from abtest import ExposureLog
+from abtest.rotation import RotatingFile
 ExposureLog(Path("never.jsonl"), 1, lambda: 0.0).close()
 print([name for name in ("pyarrow", "openfeature") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_file_that_was_deleted_or_moved_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    file = folder / "exposures.w0.jsonl"
+    log = log_at(folder, "jsonl")
+
+    def write(request: str) -> list[str]:
+        record(log, request)
+        log.flush()
+        return requests(folder, "jsonl")
+
+    assert write("r1") == ["r1"]
+    file.unlink()
+    assert write("r2") == ["r2"]
+    file.rename(tmp_path / "moved.jsonl")
+    assert write("r3") == ["r3"]
+    file.unlink()
+    file.write_text("")
+    assert write("r4") == ["r4"]
+    file.unlink()
+    folder.rmdir()
+    assert write("r5") == ["r5"]
+    log.close()
+    assert (log.written, log.dropped) == (5, 0)
+
+
+def test_a_file_that_is_deleted_when_it_should_be_set_aside_is_no_loss(tmp_path: Path) -> None:
+    file = tmp_path / "exposures.w0.jsonl"
+
+    class DeletedMeanwhile(Clock):
+        """The shelf asks for the time just before it takes the file."""
+
+        deletes = True
+
+        def __call__(self) -> float:
+            if self.deletes:
+                file.unlink(missing_ok=True)
+            return super().__call__()
+
+    clock = DeletedMeanwhile()
+    written = RotatingFile(file, clock, rotate_bytes=10, keep=2)
+    written.write(["0123456789\n", "after\n"])
+    assert file.read_text() == "after\n"
+    clock.deletes = False
+    written.write(["0123456789\n", "more\n"])
+    written.close()
+    assert [path.name for path in tmp_path.iterdir() if path != file] == ["exposures.w0.20260202T024000Z.000001.jsonl"]

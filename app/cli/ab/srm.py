@@ -25,9 +25,10 @@ EXAMPLES = """  recserve ab srm
   recserve ab srm mmr_relevance@1 --users users.csv --by region --by platform --json"""
 
 ABOUT = """Counts the units that were exposed to each bucket and compares with the weights: overall, by the day of the
-first exposure and by attributes of a users file. p is that of the chi-square test (exact, where weights are uneven and a
-bucket expects fewer than 100 units), adjusted for the number of days or values; below 0.0005 is a mismatch. A unit that was in two buckets is one too many. Exits 1 in both cases:
-then something lost units in one bucket more than in another, and no comparison can be trusted."""
+first exposure and by attributes of a users file. p is that of the chi-square test (exact, where weights are uneven
+and a bucket expects fewer than 100 units), adjusted for the number of days or values; below 0.0005 is a mismatch. A
+unit that was in two buckets is one too many. Exits 1 in both cases: then something lost units in one bucket more
+than in another, and no comparison can be trusted."""
 
 
 def add(verbs: Subparsers) -> None:
