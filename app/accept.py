@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ MOMENT = 0.001
 # At a time as many as keep a process within a sixteenth of what it holds: a thousand clients must not wait in line.
 _PART = 16
 _RETRY = 1.0
+_FULL = 0.05
 
 logger = logging.getLogger("recserve.listeners")
 
@@ -31,7 +33,7 @@ class Peers:
 class Acceptor:
     """Accepts until closed, for uvicorn in place of asyncio's server. Belongs to one event loop.
 
-    `held` is how many connections this process has open.
+    `held` is how many connections this process has open. With `most` of them it leaves the others waiting.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Acceptor:
         protocol: Callable[[], asyncio.Protocol],
         held: Callable[[], int],
         peers: Peers,
+        most: float = math.inf,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._protocol = protocol
         self._held = held
         self._peers = peers
+        self._most = most
         self._opening: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(sock, self._waiting)
@@ -82,6 +86,9 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(1 + self._all // _PART):
+            if self._all >= self._most:
+                self._pause(_FULL)
+                return
             try:
                 connection, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

@@ -34,6 +34,8 @@ Handler = Callable[[Call], Awaitable[bytes]]
 _JSON = b"application/json"
 # The route whose requests may be refused before they are read.
 _HOT = "/recommend"
+# The route of a request that reaches none.
+_NOWHERE = "other"
 _UNLIMITED = 1 << 30
 # Where `rest` finds the request id in its scope.
 SCOPE_ID = "recserve.request_id"
@@ -51,7 +53,7 @@ class Exchange:
     arrived: float
     headers: Headers
     request_id: str
-    route: str = "other"
+    route: str = _NOWHERE
     status: int = 0
     extra: list[tuple[bytes, bytes]] = field(default_factory=list)
 
@@ -91,7 +93,7 @@ class Shell:
         hot = self._fast.get(_HOT)
         classify = hot.classify if isinstance(hot, Recommend) else _unknown
         gated = admission if hot is not None else None
-        self.gate = Gate(_HOT, gated, self._refused_early, classify, connections)
+        self.gate = Gate(_HOT, gated, self._refused_early, self._refused_unread, classify, connections)
         if fast:
             self._expose(metrics, admission)
 
@@ -115,6 +117,10 @@ class Shell:
     def _refused_early(self, seconds: float, request_id: str) -> None:
         self._metrics.observe_request(_HOT, 503, seconds)
         self._access.write(_HOT, 503, seconds, request_id)
+
+    def _refused_unread(self, status: int, seconds: float, request_id: str) -> None:
+        self._metrics.observe_request(_NOWHERE, status, seconds)
+        self._access.write(_NOWHERE, status, seconds, request_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one connection's request."""
@@ -192,7 +198,7 @@ class Shell:
         try:
             await self._rest(scope, exchange.receive, send)
         finally:
-            exchange.route = getattr(scope.get("route"), "path", "other")
+            exchange.route = getattr(scope.get("route"), "path", _NOWHERE)
 
     async def _refuse(self, exchange: Exchange, problem: Problem) -> None:
         headers = [(name.encode(), value.encode()) for name, value in problem.headers.items()]

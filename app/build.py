@@ -72,10 +72,12 @@ def build_snapshot(
     if stale:
         raise ConfigError(stale)
     views = live_views(config)
-    behaviour = Behaviour(around.commands, event_codes(_events(config.features)))
+    counts = None if previous is None else previous.behaviour.counts
+    behaviour = Behaviour(around.commands, event_codes(_events(config.features)), counts=counts)
     store = FeatureStore(around.commands, behaviour, monotonic)
     if previous is not None:
         store.caches = previous.store.caches  # views that didn't change keep their rows
+        store.undecoded = previous.store.undecoded  # a counter of the process, which must not fall
     user_views = tuple(views["user"].values())
     store.prepare([UserPlan(user_views)])
     recent = None

@@ -40,7 +40,7 @@ class Clients:
     """The configured clients, each with a token bucket. Belongs to one event loop; its size is the configuration's.
 
     A worker grants its share: rate and burst are divided by `workers`, since a shared bucket would cost a round trip
-    per request. With connections spread evenly the sum is the configured rate.
+    per request. With connections spread evenly the sum is the configured rate; one connection is one worker's.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Clients:
         if seconds:
             raise Problem(
                 "rate-limited",
-                f"client {bucket.name}: more than {bucket.said:g} requests per second",
+                bucket.said,
                 headers={"retry-after": str(math.ceil(seconds))},
             )
 
@@ -98,7 +98,8 @@ class _Bucket:
     def __init__(self, client: ClientSetting, workers: int, now: float) -> None:
         self.name = client.name
         self.digest = _digest(client.key.encode())
-        self.said = client.rate
+        share = "" if workers == 1 else f"its share, in this worker {client.rate / workers:g}, of "
+        self.said = f"client {client.name}: more than {share}{client.rate:g} requests per second"
         self.limited = 0
         self._rate = client.rate / workers
         # Below one token nothing would ever be let through.

@@ -31,6 +31,7 @@ class Gate:
     path              the one path whose POST requests may be refused here
     admission         says when; None: never
     refused           told (seconds, request id) of each such refusal
+    unread            told (status, seconds, request id) of each answer to what was no whole request
     classify          a body's class; None when it can't be told
     most_connections  open at once; what comes beyond is answered 503 and closed
     """
@@ -40,6 +41,7 @@ class Gate:
         path: str = "",
         admission: Admission | None = None,
         refused: Callable[[float, str], object] = lambda *_: None,
+        unread: Callable[[int, float, str], object] = lambda *_: None,
         classify: Callable[[bytes], Priority | None] = lambda _: None,
         most_connections: int = MOST_CONNECTIONS,
     ) -> None:
@@ -48,6 +50,7 @@ class Gate:
         self.most_connections = most_connections
         self._path = path.encode()
         self._admission = admission
+        self.unread = unread
         self._refused = refused
         self._ids = RequestIds()
         self._coming = 0

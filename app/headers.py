@@ -13,18 +13,25 @@ from app.problems import Problem
 from app.wire import DEADLINE_RULE, MAX_DEADLINE_MS
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:~+/=-]{1,128}")
+_FORWARDING_PREFIX = b"x-forwarded"
 _FORWARDING = frozenset(
     (
-        b"forwarded",
-        b"via",
-        b"x-forwarded-for",
-        b"x-forwarded-host",
-        b"x-forwarded-proto",
-        b"x-forwarded-by",
-        b"x-real-ip",
-        b"x-client-ip",
-        b"true-client-ip",
         b"cf-connecting-ip",
+        b"cf-connecting-ipv6",
+        b"client-ip",
+        b"fastly-client-ip",
+        b"fly-client-ip",
+        b"forwarded",
+        b"forwarded-for",
+        b"true-client-ip",
+        b"via",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-envoy-external-address",
+        b"x-original-forwarded-for",
+        b"x-original-host",
+        b"x-proxyuser-ip",
+        b"x-real-ip",
     )
 )
 DEADLINE = "x-request-deadline-ms"
@@ -37,11 +44,16 @@ _SLOTS = {
     b"x-recserve-key": "key",
     b"x-recserve-token": "token",
     b"x-request-id": "request_id",
+    b"transfer-encoding": "transfer_encoding",
 }
 
 
 class Headers:
-    """The headers that matter here. Values are bytes as received; absent ones are None."""
+    """The headers that matter here. Values are bytes as received; absent ones are None.
+
+    One that is given twice has its values joined by a comma (RFC 9110, section 5.3), which none of these allows: no
+    proxy and this service can read such a request differently.
+    """
 
     __slots__ = (
         "authorization",
@@ -63,20 +75,18 @@ class Headers:
     key: bytes | None
     request_id: bytes | None
     token: bytes | None
+    transfer_encoding: bytes | None
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         for slot in _SLOTS.values():
             setattr(self, slot, None)
-        self.transfer_encoding: bytes | None = None
         self.forwarded = False
         for name, value in raw:
             wanted = _SLOTS.get(name)
             if wanted is not None:
-                setattr(self, wanted, value)
-            elif name == b"transfer-encoding":
-                before: bytes | None = self.transfer_encoding
-                self.transfer_encoding = value if before is None else before + b"," + value
-            elif name in _FORWARDING:
+                before: bytes | None = getattr(self, wanted)
+                setattr(self, wanted, value if before is None else before + b"," + value)
+            elif name in _FORWARDING or name.startswith(_FORWARDING_PREFIX):
                 self.forwarded = True
         if self.request_id is not None and not valid_request_id(self.request_id):
             self.request_id = None

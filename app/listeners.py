@@ -83,13 +83,15 @@ async def serve(
     drain_seconds: float = 10,
     drained: Callable[[], Awaitable[None]] | None = None,
     more_signals: Mapping[int, Callable[[], Awaitable[object]]] | None = None,
+    asked: Sequence[int] = (),
     signals: bool = True,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `stop`; then drain and return.
 
     The sockets accept at once, while `start` loads (readyz says 503), the public ones without `early` when that is
     done; then `ready` is called, to print the address. An exception of `start` ends the servers and is raised.
-    SIGHUP calls `on_reload`, once it is ready, and so do `more_signals` what they name.
+    SIGHUP calls `on_reload`, once it is ready, and so do `more_signals` what they name; those in `asked` came before.
+    One that comes while its call runs makes for another call after it, and more of them for no more than that.
     `peers` tells what the other processes hold that accept from the public sockets.
     To drain: `on_drain` (readyz turns 503), `drain_delay` seconds for load balancers to notice, no new
     connections, `drain_seconds` at most for requests in flight, then `drained`, and the operator's listeners last.
@@ -117,7 +119,7 @@ async def serve(
         listen()
     handled = {**({} if on_reload is None else {int(signal.SIGHUP): on_reload}), **(more_signals or {})}
     stop.servers += [*servers, *operators]
-    with _signals(stop, started, handled) if signals else contextlib.nullcontext():
+    with _signals(stop, started, handled, asked) if signals else contextlib.nullcontext():
         starting = asyncio.create_task(begin(), name="start")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -159,35 +161,49 @@ async def _drain(servers: Sequence[Server], tasks: Mapping[Server, asyncio.Task[
 
 @contextlib.contextmanager
 def _signals(
-    stop: Stop, started: asyncio.Event, handled: Mapping[int, Callable[[], Awaitable[object]]]
+    stop: Stop,
+    started: asyncio.Event,
+    handled: Mapping[int, Callable[[], Awaitable[object]]],
+    asked: Sequence[int],
 ) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    running: set[asyncio.Task[None]] = set()
-
-    def begin(number: int) -> None:
-        task = loop.create_task(_handle(number, started, handled[number]), name=signal.Signals(number).name)
-        running.add(task)
-        task.add_done_callback(running.discard)
-
+    wanted = {number: asyncio.Event() for number in handled}
+    obeying = [
+        loop.create_task(_obey(number, stop, started, wanted[number], act), name=signal.Signals(number).name)
+        for number, act in handled.items()
+    ]
     numbers = (signal.SIGTERM, signal.SIGINT, *handled)
     before = {number: signal.getsignal(number) for number in numbers}
     for number in numbers[:2]:
         loop.add_signal_handler(number, stop.set)
     for number in handled:
-        loop.add_signal_handler(number, begin, number)
+        loop.add_signal_handler(number, wanted[number].set)
+        if number in asked:  # read when nothing is added to it any more
+            wanted[number].set()
     try:
         yield
     finally:
+        # What comes between the two handlers would meet the default.
+        signal.pthread_sigmask(signal.SIG_BLOCK, handled)
         for number in numbers:
             loop.remove_signal_handler(number)
             signal.signal(number, before[number] or signal.SIG_DFL)
-        for task in running:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        for task in obeying:
             task.cancel()
 
 
-async def _handle(number: int, started: asyncio.Event, act: Callable[[], Awaitable[object]]) -> None:
+async def _obey(
+    number: int, stop: Stop, started: asyncio.Event, wanted: asyncio.Event, act: Callable[[], Awaitable[object]]
+) -> None:
+    """Act once for all signals that came since the last time, unless the end has begun."""
     await started.wait()
-    try:
-        await act()
-    except Exception:  # what a signal asks for must leave the service as it was, and be seen
-        logger.exception("%s failed; what served before still serves", signal.Signals(number).name)
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        if stop.is_set():
+            return
+        try:
+            await act()
+        except Exception:  # what a signal asks for must leave the service as it was, and be seen
+            logger.exception("%s failed; what served before still serves", signal.Signals(number).name)

@@ -18,6 +18,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from app.texts import all_encodable, encodable
+
 ACCESS = "recserve.access"
 _QUEUE_SIZE = 4096
 _STOP_SECONDS = 2.0
@@ -43,12 +45,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         # A lone surrogate (from a file name, say) must not cost the line.
-        clean = {name: _clean(value) for name, value in line.items()}
-        return msgspec.json.encode(clean, enc_hook=str).decode()
-
-
-def _clean(value: Any) -> Any:
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+        return msgspec.json.encode(all_encodable(line), enc_hook=lambda value: encodable(str(value))).decode()
 
 
 class Throttle(logging.Filter):
@@ -100,6 +97,20 @@ class BoundedQueueHandler(QueueHandler):
             self.dropped += 1
 
 
+class _Sink(logging.StreamHandler[TextIO]):
+    """Writes lines; those that the stream didn't take (a full disk, a closed pipe) are counted in `lost`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.lost = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as logging names it
+        """Count the line. What can't be written is told nowhere else; what can't be formatted is a bug, and is."""
+        self.lost += 1
+        if not isinstance(sys.exc_info()[1], (OSError, ValueError)):
+            super().handleError(record)
+
+
 class _Writer(QueueListener):
     """A listener whose stop takes bounded time, also when the sink is stalled (its thread is a daemon)."""
 
@@ -125,6 +136,8 @@ class LogPipeline:
     `fields` stand on every line, such as the number of the worker that writes it.
     """
 
+    DROPPED = "Log records lost: the queue was full, or the sink didn't take them."
+
     def __init__(
         self,
         stream: TextIO | None = None,
@@ -134,16 +147,16 @@ class LogPipeline:
     ) -> None:
         self.handler = BoundedQueueHandler(size)
         self._level = level
-        sink = logging.StreamHandler(stream or sys.stderr)
-        sink.setFormatter(JsonLines(fields))
-        self._listener = _Writer(self.handler.queue, sink)
+        self._sink = _Sink(stream or sys.stderr)
+        self._sink.setFormatter(JsonLines(fields))
+        self._listener = _Writer(self.handler.queue, self._sink)
         self._throttle = Throttle()
         self._before: tuple[list[logging.Handler], int] = ([], logging.WARNING)
 
     @property
     def dropped(self) -> int:
-        """Records dropped so far."""
-        return self.handler.dropped
+        """Records lost so far: that found no room, or that the sink didn't take."""
+        return self.handler.dropped + self._sink.lost
 
     def __enter__(self) -> LogPipeline:
         root = logging.getLogger()

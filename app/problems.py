@@ -31,6 +31,7 @@ KINDS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "body-timeout": (408, "The body did not arrive in time"),
         "body-too-large": (413, "The body is too large"),
         "unsupported-media-type": (415, "The content type is not supported"),
+        "misdirected": (421, "The host is not this listener's"),
         "out-of-range": (422, "A value is out of range"),
         "undeclared-context": (422, "A context attribute is not declared"),
         "wrong-context-type": (422, "A context attribute has the wrong type"),

@@ -19,7 +19,7 @@ HEADERS = 100
 HELD_BYTES = 64 << 10
 
 
-class _TooLarge(Exception):
+class _Stop(Exception):
     """Raised out of the parser's callbacks, so that nothing more of the connection is parsed."""
 
 
@@ -77,7 +77,7 @@ class Protocol(HttpToolsProtocol):
         # A header or a trailer that doesn't end is kept by the parser, which says nothing of it.
         self._quiet = 0 if self._moved else self._quiet + len(data)
         if self._quiet > HEAD_BYTES:
-            self._too_large()
+            self._too_large()  # says nothing where the parser has refused these bytes already
         if self._held is not None:
             self._unhold()
         between = self.cycle is None or self.cycle.response_complete
@@ -93,12 +93,17 @@ class Protocol(HttpToolsProtocol):
         _stamp(self.scope, ARRIVED, self._arrived)
         self._left = HEAD_BYTES
 
+    def on_url(self, url: bytes) -> None:
+        """Keep a request's target, or a part of it, within the head's limit."""
+        self._take(len(url))
+        super().on_url(url)
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header (or a trailer) within the limits."""
-        self._left -= len(name) + len(value)
-        if self._left < 0 or len(self.headers) >= HEADERS:
+        self._take(len(name) + len(value))
+        if len(self.headers) >= HEADERS:
             self._excess = True
-            raise _TooLarge
+            raise _Stop
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -108,6 +113,7 @@ class Protocol(HttpToolsProtocol):
         if self.transport.is_closing():
             self._skipped = 0  # what comes after a request that ended the connection is no request any more
             return
+        self._check_host()
         gate = self._gate
         if gate is not None and self._plain() and gate.pressed(self.parser.get_method(), self.url, self.loop):
             self._held = bytearray()
@@ -129,7 +135,7 @@ class Protocol(HttpToolsProtocol):
         self._skipped += len(body)
         if self._skipped > BODY_LIMIT and not self.transport.is_closing():
             self._end(self._refusal(None, close=True))
-            raise _TooLarge
+            raise _Stop
 
     def on_message_complete(self) -> None:
         """Hand on the end of the body; answer a request that is refused."""
@@ -155,8 +161,6 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what isn't HTTP, or has too large a head, with a problem document, and close."""
-        if self._deaf:
-            return
         if self._excess:
             self._too_large()
         else:
@@ -165,6 +169,24 @@ class Protocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         _stamp(cycle.scope, QUEUED, self.loop.time())
         super()._start_asgi_task(cycle, app)
+
+    def _take(self, size: int) -> None:
+        """Take bytes from what the head may still bring."""
+        self._left -= size
+        if self._left < 0:
+            self._excess = True
+            raise _Stop
+
+    def _check_host(self) -> None:
+        """Refuse a request that doesn't name one host, as RFC 9112 (section 3.2) demands."""
+        hosts = 0
+        for name, _ in self.headers:
+            if name == b"host":
+                hosts += 1
+        if hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0"):
+            return
+        self._refuse(Problem("malformed-request", "host: expected once; see RFC 9112, section 3.2", field="host"))
+        raise _Stop
 
     def _plain(self) -> bool:
         """Whether the request stands alone: nothing is being answered, and it asks for nothing but an answer.
@@ -227,6 +249,9 @@ class Protocol(HttpToolsProtocol):
         self._refuse(Problem("head-too-large", detail, bytes=HEAD_BYTES, headers_allowed=HEADERS))
 
     def _refuse(self, problem: Problem) -> None:
+        """Answer what is no whole request, and end the connection; nothing where it has been ended already."""
+        if self._deaf or self.transport.is_closing():
+            return
         cycle = self.cycle
         owed = cycle is not None and not cycle.response_complete
         if owed and (self.pipeline or cycle.response_started or not cycle.more_body):
@@ -243,6 +268,9 @@ class Protocol(HttpToolsProtocol):
             (b"x-request-id", request_id.encode()),
             (b"connection", b"close"),
         ]
+        if self._gate is not None:
+            now = self.loop.time()
+            self._gate.unread(problem.status, now - (self._arrived or now), request_id)
         lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
         self._end(STATUS_LINE[problem.status] + lines + b"\r\n" + body)
 

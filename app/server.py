@@ -14,11 +14,14 @@ import uvicorn
 
 from app.accept import Acceptor, Peers
 from app.asgi import App, Message, Receive, Scope, Send
+from app.gate import Gate
 from app.protocol import Protocol
 
 # Longer than the 60 s that common proxies keep an idle connection, or they would reuse one that we just closed.
 KEEP_ALIVE = 75
 BACKLOG = 2048
+# Connections beyond the limit that are being refused at a time; more of them wait to be accepted.
+LEAST_REFUSED, MOST_REFUSED = 8, 128
 _POLL = 0.05
 
 
@@ -65,8 +68,8 @@ class Server(uvicorn.Server):
         make = functools.partial(
             Protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
         )
-        connections = self.server_state.connections
-        accepting = [Acceptor(one, make, lambda: len(connections), self._peers) for one in sockets or ()]
+        connections, most = self.server_state.connections, _most_open(self.config.app)
+        accepting = [Acceptor(one, make, lambda: len(connections), self._peers, most) for one in sockets or ()]
         self.servers = accepting  # type: ignore[assignment]  # uvicorn closes them and waits, nothing else
         self.started = True
 
@@ -89,6 +92,14 @@ class Server(uvicorn.Server):
         # uvicorn tells nobody when a connection closes.
         while self.server_state.connections and time.monotonic() < end and not self.force_exit:  # noqa: ASYNC110 - clients hang up, no event tells
             await asyncio.sleep(_POLL)
+
+
+def _most_open(app: object) -> float:
+    """Connections that `app` lets in, and a few that it refuses: those stay for a while, and hold a descriptor each."""
+    gate: Gate | None = getattr(app, "gate", None)
+    if gate is None:
+        return math.inf
+    return gate.most_connections + min(MOST_REFUSED, max(LEAST_REFUSED, gate.most_connections // 8))
 
 
 def _closing(app: App) -> App:

@@ -173,8 +173,8 @@ class Service:
 
     def _displaced(self) -> float:
         snapshot = self.current.snapshot
-        return 0.0 if snapshot is None else float(snapshot.behaviour.displaced)
+        return 0.0 if snapshot is None else float(snapshot.behaviour.counts.displaced)
 
     def _undecoded(self) -> float:
         snapshot = self.current.snapshot
-        return 0.0 if snapshot is None else float(snapshot.behaviour.undecoded)
+        return 0.0 if snapshot is None else float(snapshot.behaviour.counts.undecoded)

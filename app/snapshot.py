@@ -60,7 +60,7 @@ class Snapshot:
             "user_caches": {
                 view.name: {"hits": cache.hits, "misses": cache.misses} for view, cache in self.store.caches.items()
             },
-            "untrimmed": self.behaviour.untrimmed,
-            "undecoded": {**self.store.undecoded, "behaviour": self.behaviour.undecoded},
+            "untrimmed": self.behaviour.counts.untrimmed,
+            "undecoded": {**self.store.undecoded, "behaviour": self.behaviour.counts.undecoded},
             "about": dict(manifest.about),
         }

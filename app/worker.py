@@ -38,6 +38,7 @@ from app.store import connect
 from app.store_watch import StoreWatch
 from app.supervisor.agent import Agent
 from app.supervisor.channel import Channel, to_supervisor
+from app.supervisor.descriptors import SPARE, connections
 from app.supervisor.messages import Bye, Failed, Ready, Spec, ToWorker, read_spec
 from app.verbs import Duties, State
 from features.errors import StoreError
@@ -76,7 +77,7 @@ def _serve(spec: Spec, listening: socket.socket, control: socket.socket, logs: L
     exposures = ExposureLog(path, EXPOSURES, time, format=spec.exposures)
     pool = compute_pool(spec.threads)
     metrics = Metrics()
-    metrics.counter("log_records_dropped", "Log records lost to a full queue.", lambda: float(logs.dropped))
+    metrics.counter("log_records_dropped", logs.DROPPED, lambda: float(logs.dropped))
 
     async def work() -> None:
         channel = await to_supervisor(control)
@@ -139,6 +140,7 @@ async def _work(
         access=AccessLog(every=100),
         clients=Clients(settings.clients.values(), spec.workers) if settings.clients else None,
         lag=lag,
+        connections=connections(SPARE + settings.store_connections),
     )
     stop = Stop()
     peers = Peers(None if spec.workers == 1 else 0.0)

@@ -94,26 +94,43 @@ def unique_events(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     return events[fresh]
 
 
-class Behaviour:
-    """Reads and writes behaviour; holds no state but counters.
-
-    codes  name -> code of the declared events (`event_codes`)
-    cap    how many events of a user count, the newest
-    ttl    seconds
+@dataclass(slots=True)
+class Counts:
+    """What went wrong, since the process began: one object that a Behaviour hands on to what takes its place.
 
     `undecoded` counts values that don't decode (of which only what was appended counts),
     `untrimmed` cuts that didn't happen (the next write tries again), `displaced` keys that
     held something else and were moved aside.
     """
 
-    def __init__(self, commands: Commands, codes: Mapping[str, int], *, cap: int = 10_000, ttl: int = TTL) -> None:
+    undecoded: int = 0
+    untrimmed: int = 0
+    displaced: int = 0
+
+
+class Behaviour:
+    """Reads and writes behaviour; holds no state but counters.
+
+    codes   name -> code of the declared events (`event_codes`)
+    cap     how many events of a user count, the newest
+    ttl     seconds
+    counts  where to go on counting; by default at zero
+    """
+
+    def __init__(
+        self,
+        commands: Commands,
+        codes: Mapping[str, int],
+        *,
+        cap: int = 10_000,
+        ttl: int = TTL,
+        counts: Counts | None = None,
+    ) -> None:
         self._commands = commands
         self._codes = codes
         self._cap = cap
         self._ttl = ttl
-        self.undecoded = 0
-        self.untrimmed = 0
-        self.displaced = 0
+        self.counts = Counts() if counts is None else counts
 
     def read_commands(self, user_id: str) -> list[Command]:
         """Return the commands that read a user; their replies go to `decode`."""
@@ -207,7 +224,7 @@ class Behaviour:
         try:
             return decode_events(value, tail=len(value) == self._cap * CHUNK_BYTES)
         except MalformedHistoryError:
-            self.undecoded += 1
+            self.counts.undecoded += 1
         try:
             return decode_events(value, tail=True)  # what was appended to something foreign stands at its end
         except MalformedHistoryError:
@@ -231,16 +248,16 @@ class Behaviour:
         key, aside, most = _EVENTS.key(user), _MALFORMED.key(user), 2 * self._cap * CHUNK_BYTES
         moved = await append_anew(self._commands, key, value, aside=aside, ttl=self._ttl, most=most, deadline=deadline)
         if moved:
-            self.displaced += 1
-        if moved and self.displaced == 1:
+            self.counts.displaced += 1
+        if moved and self.counts.displaced == 1:
             logger.warning("%r held something that isn't behaviour. It is %r now; others are only counted.", key, aside)
 
     async def _trim(self, key: bytes, timeout: float) -> None:
         try:
             if not await self._commands.trim(key, self._cap * CHUNK_BYTES, timeout=timeout):
-                self.untrimmed += 1
+                self.counts.untrimmed += 1
         except StoreError:
-            self.untrimmed += 1
+            self.counts.untrimmed += 1
 
 
 def _raise_refused(replies: Sequence[Reply]) -> None:

@@ -6,6 +6,7 @@ A release is a folder `<version>/` of files beside `manifest.json`; `active` nam
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -55,6 +56,8 @@ class Manifest:
             raise ManifestError(f"{path}: there is no manifest. Expected a release folder.") from None
         except ValueError as error:
             raise ManifestError(f"{path}: not JSON ({error}).") from None
+        except RecursionError:
+            raise ManifestError(f"{path}: nested too deeply. Expected the manifest of a release.") from None
         if not isinstance(document, dict):
             raise ManifestError(f"{path}: not an object. Expected the manifest of a release.")
         if document.get("version") != FORMAT:
@@ -215,13 +218,21 @@ def read_lists(manifest: Manifest, name: str) -> Lists:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a small file so that a reader sees the old content or the new one, also after a crash."""
+    """Write a small file so that a reader sees the old content or the new one, also after a crash.
+
+    Raises OSError, with the file's name in it whatever failed: a full disk says none by itself.
+    """
     temporary = path.with_name(path.name + ".new")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def activate(releases: Path, release: str) -> None:
@@ -239,6 +250,9 @@ def activate(releases: Path, release: str) -> None:
 
 
 def active(releases: Path) -> str | None:
-    """The active release's version, None when nothing was activated yet."""
+    """The active release's version, None when nothing was activated yet. ManifestError when the file is no text."""
     path = releases / "active"
-    return path.read_text(encoding="utf-8").strip() if path.exists() else None
+    try:
+        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+    except UnicodeDecodeError:
+        raise ManifestError(f"{path}: isn't UTF-8. Expected the name of a release; write it there.") from None

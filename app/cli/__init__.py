@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from app.cli.common import VERBS
+from app.early import hold_signals
 
 # Threads multiply with processes; the funnel runs requests side by side instead. Must be set before numpy and faiss.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,8 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb."""
     words = list(sys.argv[1:] if argv is None else argv)
     asked = next((word for word in words if not word.startswith("-")), None)
-    args = parser(asked).parse_args(words)
     try:
+        if asked == "serve":
+            hold_signals()  # first thing: to import what serves takes most of a second
+        args = parser(asked).parse_args(words)
         status: int = args.run(args)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

@@ -62,11 +62,7 @@ def recommend(url: str, body: Mapping[str, Any], *, seconds: float = _SECONDS) -
     with clients wants, go along when they are set.
     """
     place = _place(url)
-    headers = {"content-type": "application/json", "accept": "application/json"}
-    if token := os.environ.get(TOKEN):
-        headers["x-recserve-token"] = token
-    if key := os.environ.get(KEY):
-        headers["x-recserve-key"] = key
+    headers = {"content-type": "application/json", "accept": "application/json", **credentials()}
     started = time.perf_counter()
     try:
         connection = _connection(place, seconds)
@@ -79,6 +75,20 @@ def recommend(url: str, body: Mapping[str, Any], *, seconds: float = _SECONDS) -
     except (OSError, HTTPException, ValueError) as error:
         raise Unreachable(_why(url, error, seconds)) from error
     return Reply(_document(url, response, content), time.perf_counter() - started)
+
+
+def credentials() -> dict[str, str]:
+    """The headers of the environment's RECSERVE_TOKEN and RECSERVE_KEY. Raises Unreachable, repeating neither."""
+    headers = {}
+    for variable, header in ((TOKEN, "x-recserve-token"), (KEY, "x-recserve-key")):
+        value = os.environ.get(variable, "")
+        if not (value.isascii() and value.isprintable()):
+            raise Unreachable(
+                f"{variable} has a character that a header can't carry, such as a line break. Expected visible ASCII."
+            )
+        if value:
+            headers[header] = value
+    return headers
 
 
 def tell(error: Unreachable | Refused, as_json: bool) -> int:

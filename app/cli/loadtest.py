@@ -6,7 +6,6 @@ import argparse
 import functools
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from app.cli.client import DEFAULT_URL, Refused, Unreachable, recommend, tell
+from app.cli.client import DEFAULT_URL, Refused, Unreachable, credentials, recommend, tell
 from app.cli.common import Subparsers, new_verb, refuse
 from app.cli.table import table
 from app.load.capacity import Capacity, Overload, Search, find_capacity, overload
@@ -28,7 +27,6 @@ from app.load.target import NoTarget, Target
 MULTIPLES = "0.5,1,1.5,2,3"
 _MOST_MULTIPLE, _MOST_RATE, _MOST_SECONDS = 20.0, 50_000.0, 3_600.0
 _MOST_USERS = 10_000
-KEY = "RECSERVE_KEY"
 _REST = 5.0
 
 EXAMPLES = f"""  recserve loadtest --rate 200 --seconds 30
@@ -38,7 +36,8 @@ EXAMPLES = f"""  recserve loadtest --rate 200 --seconds 30
 Where the service asks for API keys, set RECSERVE_KEY."""
 
 ABOUT = """Sends requests at Poisson arrivals whether or not earlier ones were answered, and counts latency from the
-moment each should have been sent. Ends non-zero when no answer came, or when this generator was itself too late."""
+moment each should have been sent. Ends non-zero when no request was served, or when this generator was itself too
+late."""
 
 
 def add(verbs: Subparsers) -> None:
@@ -66,7 +65,7 @@ def add(verbs: Subparsers) -> None:
     )
     parser.add_argument("--users", type=Path, metavar="FILE", help="user ids, one per line (the release's examples)")
     parser.add_argument("--budget", type=_up_to(60_000.0), default=120.0, metavar="MS", help="of a good answer (120)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed gives the same arrivals (0)")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="the same seed gives the same arrivals (0)")
     parser.add_argument("--anywhere", action="store_true", help="load another machine than this one")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -76,10 +75,11 @@ def run(args: argparse.Namespace) -> int:
     """Load, print, and return the exit status."""
     priority: dict[str, Any] = {} if args.priority is None else {"priority": args.priority}
     try:
+        headers = credentials()
         target = Target.of(args.where, anywhere=args.anywhere)
         # One request first: a wrong scene or a service that isn't ready is told as such, and not as a table of errors.
         recommend(target.url, {"scene": args.scene, "size": args.size, **priority})
-        plan = _plan(args, target, priority)
+        plan = _plan(args, target, priority, headers)
         return _capacity(args, target, plan) if args.capacity else _rate(args, target, plan)
     except (Unreachable, Refused) as error:
         return tell(error, args.json)
@@ -87,17 +87,18 @@ def run(args: argparse.Namespace) -> int:
         return refuse(error)
 
 
-def _plan(args: argparse.Namespace, target: Target, priority: Mapping[str, Any]) -> Plan:
+def _plan(args: argparse.Namespace, target: Target, priority: Mapping[str, Any], headers: Mapping[str, str]) -> Plan:
     """Raises NoTarget, OSError and ValueError."""
     if args.users is None:
         users = target.version().get("example_users") or [None]
     else:
-        users = args.users.read_text(encoding="utf-8").split("\n")
+        try:
+            users = args.users.read_text(encoding="utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{args.users}: byte {error.start} isn't UTF-8. Save the file as UTF-8.") from None
         users = [user.rstrip("\r") for user in users if user.strip()][:_MOST_USERS]
         if not users:
             raise ValueError(f"{args.users}: no user ids. Expected one per line.")
-    key = os.environ.get(KEY)
-    headers = {"x-recserve-key": key} if key else {}
     requests = recommend_requests(args.scene, users, size=args.size, host=target.host, headers=headers, **priority)
     kind = RequestClass(args.scene, requests, budget=args.budget / 1e3)
     rate = 0.0 if args.capacity else args.rate
@@ -114,7 +115,7 @@ def _rate(args: argparse.Namespace, target: Target, plan: Plan) -> int:
 
         result = run_elsewhere(plan, tick)
     summary = result.summary()
-    status = verdict(summary.late, summary.answered)
+    status = verdict(summary.late, summary.answered, summary.served)
     if args.json:
         print(json.dumps({**_head(args, target), "valid": not status, **result.as_json()}))
     else:
@@ -135,7 +136,8 @@ def _capacity(args: argparse.Namespace, target: Target, plan: Plan) -> int:
         runs = overload(plan, run_elsewhere, found.rate, args.capacity, seconds=args.seconds, rest=_REST, say=_say)
     late = runs.late if runs else any(step.summary.late for step in found.steps)
     answered = sum(step.summary.answered for step in found.steps)
-    status = verdict(late, answered) or int(runs is None)
+    served = sum(step.summary.served for step in found.steps)
+    status = verdict(late, answered, served) or int(runs is None)
     if args.json:
         after = None if runs is None else runs.as_json()
         print(json.dumps({**_head(args, target), "valid": not status, "search": found.as_json(), "overload": after}))
@@ -179,10 +181,12 @@ def outcomes(run: Summary) -> str:
     return f"{run.sent} requests ({ends}); levels ({levels}); {run.empty} empty lists"
 
 
-def verdict(late: bool, answered: int) -> int:
+def verdict(late: bool, answered: int, served: int) -> int:
     """The exit status; tells a person why it isn't 0."""
     if not answered:
         return refuse("No answer came.")
+    if not served:
+        return refuse("No request was served: every answer was a refusal or an error.")
     if late:
         return refuse(
             "The generator was late, so these latencies are partly its own. Free a core for it, or ask for less."
@@ -210,6 +214,12 @@ def _number(most: float, text: str) -> float:
     if not 0 < value <= most:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0, at most {most:g}")
     return value
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an integer from 0")
+    return int(text)
 
 
 def _multiples(text: str) -> tuple[float, ...]:

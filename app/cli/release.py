@@ -85,13 +85,22 @@ def _action(
 def _told(args: argparse.Namespace, run: Callable[[argparse.Namespace], dict[str, Any]]) -> int:
     try:
         done = run(args)
-    except (_Refused, ManifestError, OSError) as error:
+    except (_Refused, ManifestError, OSError, UnicodeDecodeError) as error:
+        why = _why(error, args.var / "releases")
         if args.json:
-            print(json.dumps({"errors": str(error).splitlines()}, ensure_ascii=False))
-        return refuse(error)
+            print(json.dumps({"errors": why.splitlines()}, ensure_ascii=False))
+        return refuse(why)
     said = done.pop("said")
     print(json.dumps(done, ensure_ascii=False) if args.json else said)
     return 0
+
+
+def _why(error: Exception, releases: Path) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"{releases / 'previous'}: isn't UTF-8. Expected a release's name; write it there, or remove the file."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or releases}: {error.strerror}."
+    return str(error)
 
 
 def _list(args: argparse.Namespace) -> dict[str, Any]:
@@ -122,9 +131,7 @@ def _counts(one: Release) -> tuple[int | None, int | None]:
 
 def _activate(args: argparse.Namespace) -> dict[str, Any]:
     releases = _releases(args)
-    known = [one.version for one in listed(releases) if one.manifest is not None]
-    if args.release not in known:
-        raise _Refused(f"There is no release {args.release!r}. {suggestion(args.release, known)}")
+    _check_known(releases, args.release)
     with locked(releases):
         manifest = Manifest.read(releases / args.release, verify=False)
         if manifest.release != args.release:
@@ -138,6 +145,17 @@ def _activate(args: argparse.Namespace) -> dict[str, Any]:
             if problems:
                 raise _Refused("\n".join([*problems, "Not activated. If that is how it should be, add --force."]))
         return _take(args, releases, args.release, before)
+
+
+def _check_known(releases: Path, version: str) -> None:
+    """Raises _Refused for a release that isn't there, ManifestError or OSError for one that can't be read."""
+    found = listed(releases)
+    known = [one.version for one in found if one.manifest is not None]
+    if version in known:
+        return
+    if any(one.version == version for one in found):
+        Manifest.read(releases / version, verify=False)  # says what is wrong with it
+    raise _Refused(f"There is no release {version!r}. {suggestion(version, known)}")
 
 
 def _rollback(args: argparse.Namespace) -> dict[str, Any]:

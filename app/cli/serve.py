@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import socket
 
 from app.cli.common import Subparsers, add_places, moment, new_verb, refuse
 from app.config.problems import ConfigError
+from app.early import fill_standard_streams, hold_signals, keep_signals
 from app.listeners import ListenError, bind
 from app.logs import LogPipeline
 from app.loop import leave, run_loop
@@ -17,6 +17,7 @@ from app.supervisor.messages import Spec
 from app.supervisor.run import supervise
 from app.supervisor.seat import StartRefused
 from app.supervisor.settings import read_settings
+from app.texts import encodable, in_utf8
 from features.errors import StoreError
 
 EXAMPLES = """  recserve serve
@@ -37,11 +38,13 @@ def add(verbs: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; the exit status."""
-    # The default of both is to end the process. Handlers, not SIG_IGN, which the private store would inherit.
-    for number in (signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, lambda *_: None)
+    asked = keep_signals()
+    fill_standard_streams()
     if args.var.exists() and not args.var.is_dir():
         return refuse(f"--var {args.var}: a file. Expected a folder, or a name for one to be made")
+    for option, path in (("--config", args.config), ("--var", args.var)):
+        if not in_utf8(path):
+            return refuse(f"{option} {encodable(os.path.realpath(path))}: the path isn't UTF-8. Expected one that is")
     try:
         settings = read_settings(args.config, os.environ)
         public, operator = _bind(args)
@@ -52,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
         try:
             with store_url(settings.store_url, args.var) as store:
                 spec = Spec(0, str(args.config), str(args.var), store, now=args.now)
-                clean = run_loop(supervise(settings, spec, public, operator, logs))
+                clean = run_loop(supervise(settings, spec, public, operator, logs, asked))
         except (StartRefused, StoreError, OSError) as error:
             status = refuse(error)
+    hold_signals()  # Python's end puts the defaults back
     return leave(status, clean=clean)
 
 

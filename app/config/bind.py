@@ -14,7 +14,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from app.config.findings import Findings
-from app.config.hidden import is_secret, kind_of
+from app.config.hidden import is_secret, kind_of, may_be_key
 from app.config.problems import Path, choices, suggestion
 from app.config.quantities import Bytes, QuantityError, duration_text, seconds, size, size_text
 from app.config.yaml_nodes import INVALID
@@ -173,7 +173,8 @@ class Binder:
             return None
         for name in value:
             if name not in known:
-                self.findings.add((*path, name), f"Unknown key {name!r}. {suggestion(name, known)}")
+                said = "" if is_secret(path) and may_be_key(name) else f" {name!r}"
+                self.findings.add((*path, name), f"Unknown key{said}. {suggestion(name, known)}")
         return {name: found for name, found in value.items() if name in known}
 
     def wrong(self, value: Any, path: Path, expected: str) -> Any:

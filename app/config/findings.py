@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Any
 
+from app.config.hidden import showable
 from app.config.problems import Mark, Path, Problem, spelled
 from app.config.yaml_nodes import INVALID, Document
 
@@ -27,7 +28,7 @@ class Findings:
         document = self.documents.get(str(path[0]))
         if document is None:
             shown = str(FilePath(self.directory, *map(str, path[:1])))
-            self.problems.append(Problem(Mark(shown, 0), spelled(path[1:]), message))
+            self.problems.append(Problem(Mark(shown, 0), spelled(showable(path)[1:]), message))
             return
         inside = path[1:]
         mark = next(
@@ -35,7 +36,7 @@ class Findings:
             for end in range(len(inside), -1, -1)
             if inside[:end] in document.positions or end == 0
         )
-        self.problems.append(Problem(mark, spelled(inside), message))
+        self.problems.append(Problem(mark, spelled(showable(path)[1:]), message))
 
     def column(self, path: Path) -> int | None:
         """The column (from 1) of a one-line scalar's first character, None where it can't be told."""

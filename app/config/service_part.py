@@ -18,7 +18,7 @@ from app.config.yaml_nodes import INVALID
 
 FILE = hidden.FILE
 OPERATION = ("store", "releases", "token", "workers", "memory", "drain", "admission", "clients", "push", "exposures")
-SCHEMES = ("redis", "rediss", "unix", "valkey", "valkeys")
+SCHEMES = ("redis://", "rediss://", "unix://", "valkey://", "valkeys://")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KEY = re.compile(r"[!-~]{16,256}")  # what a header's value may hold, without spaces
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -32,7 +32,10 @@ def service_of(binder: Binder, document: Any) -> Service:
         return Service(context=_context(binder, raw if isinstance(raw, dict) else {}))
     if shape.store.url and not _is_store(shape.store.url):
         # The URL may hold a password: it is never repeated.
-        binder.findings.add((FILE, "store", "url"), "Not a store's URL. Expected redis://host:port/0 or unix:///path.")
+        binder.findings.add(
+            (FILE, "store", "url"),
+            "Not a store's URL. Expected redis://host:port/0 or unix:///path, and in a password %40 for @, %2F for /.",
+        )
     for index, package in entries(shape.extensions):
         if not PACKAGE.fullmatch(package):
             binder.findings.add(
@@ -60,13 +63,13 @@ def service_of(binder: Binder, document: Any) -> Service:
 
 
 def _clients(findings: Findings, declared: Mapping[str, ClientShape]) -> dict[str, Client]:
-    """The clients that are on. No message repeats a key."""
+    """The clients that are on. No message repeats a key, nor what may be one where a name belongs."""
     found: dict[str, Client] = {}
     owners: dict[str, str] = {}
     for name, shape in declared.items():
         path = (FILE, "clients", name)
         if not NAME.fullmatch(name):
-            findings.add(path, f"{name!r} isn't a client's name. Expected letters, digits and _.")
+            findings.add(path, "Not a client's name. Expected letters, digits and _.")
         if not shape.key:
             continue
         owner = owners.setdefault(shape.key, name)
@@ -76,16 +79,23 @@ def _clients(findings: Findings, declared: Mapping[str, ClientShape]) -> dict[st
                 "Not a key. Expected 16 to 256 visible ASCII characters, such as those of `openssl rand -hex 16`.",
             )
         elif owner != name:
-            findings.add((*path, "key"), f"It is the key of {owner!r} too. Give each client a key of its own.")
+            other = "another client" if hidden.may_be_key(owner) else repr(owner)
+            findings.add((*path, "key"), f"It is the key of {other} too. Give each client a key of its own.")
         burst = max(1, math.ceil(shape.rate)) if shape.burst is None else shape.burst
         found[name] = Client(name, shape.key, shape.rate, burst)
     return found
 
 
 def _is_store(url: str) -> bool:
+    """Whether it names a place; what would be read as one by mistake, an @ outside of the user's part, is none."""
+    if not url.isprintable() or " " in url or not url.startswith(SCHEMES):
+        return False
     try:
         place = urlsplit(url)
-        return url.isprintable() and place.scheme in SCHEMES and place.port != 0
+        if place.scheme == "unix":
+            return place.hostname is None and len(place.path) > 1 and place.path[0] == "/" and not place.fragment
+        rest = (place.path, place.query, place.fragment)
+        return bool(place.hostname) and place.port != 0 and "@" not in "".join(rest)
     except ValueError:  # a port that is no number, an IPv6 address without its end
         return False
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from app.config.hidden import is_secret
+from app.config.hidden import is_secret, showable
 from app.config.problems import Mark, Path, Problem, spelled
 from app.config.yaml_scalars import ScalarError, plain, substitute
 
@@ -125,7 +125,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             context = f" {error.context}" if error.context else ""
-            said = error.problem or "not YAML"
+            said = (error.problem or "not YAML").partition(" tag handle ")[0]  # whose name PyYAML itself repeats
             _stop(self.document, mark.line + 1 if mark else 0, f"Not YAML: {said}{context}. {_hint(said)}")
         except yaml.reader.ReaderError as error:
             line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 0
@@ -163,7 +163,8 @@ class _Reader:
     def _alias(self, event: Any, line: int) -> None:
         node = self.anchors.get(event.anchor)
         if node is None or self._awaits_key():
-            _stop(self.document, line, f"*{event.anchor} can't be used here. Write the value out.", self._here())
+            message = "An alias (*name) can't be used here. Write the value out, or quote it if it is text."
+            _stop(self.document, line, message, self._here())
         else:
             self._add(_Node(line, node.value, 0, node.size, node.depth))
 
@@ -189,7 +190,7 @@ class _Reader:
         top = self.stack[-1]
         top.key, top.key_line, top.skip = event.value, line, False
         try:
-            value = plain(event.value) if event.implicit[0] else event.value
+            value = self._plain(event.value, from_environment=False) if event.implicit[0] else event.value
             if value is None or isinstance(value, bool):
                 raise ScalarError(f"The key {event.value or '(none)'} isn't a name. Quote it if it is meant.")
             if value == "<<":
@@ -233,7 +234,8 @@ class _Reader:
 
     def _check_tag(self, event: Any, line: int) -> None:
         if event.tag not in (None, STR_TAG, "!"):
-            message = f"The tag {event.tag!r} isn't supported. Write the plain value without it."
+            # The tag may be the beginning of a secret that isn't quoted, as may an alias's name.
+            message = "A tag (!name) isn't supported. Write the value without it, or quote it if it is text."
             _stop(self.document, line, message, self._here())
 
     def _awaits_key(self) -> bool:
@@ -243,12 +245,16 @@ class _Reader:
         try:
             return plain(text)
         except ScalarError:
-            if from_environment or is_secret((FilePath(self.document.file).name, *self._place())):
+            if from_environment or is_secret(self._path()):
                 raise ScalarError("The value could be misread as a number or a bool. Put it in quotes.") from None
             raise
 
     def _here(self) -> str:
-        return spelled(self._place())
+        return spelled(showable(self._path())[1:])
+
+    def _path(self) -> Path:
+        """The place with the file's name before it."""
+        return (FilePath(self.document.file).name, *self._place())
 
     def _place(self) -> Path:
         parts: list[str | int] = []

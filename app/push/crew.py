@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,22 @@ UNKNOWN: Held = ("", None)
 
 
 class Crew:
-    """Moves of workers between pins. `directory` is what messages name instead of a pinned folder."""
+    """Moves of workers between pins. `directory` is what messages name instead of a pinned folder.
 
-    def __init__(self, fleet: Fleet, directory: Path, *, patience: float = PATIENCE, reply: float = REPLY) -> None:
+    `intact` says whether a pinned folder still holds what was pinned.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        directory: Path,
+        intact: Callable[[Pin], bool] = lambda _: True,
+        *,
+        patience: float = PATIENCE,
+        reply: float = REPLY,
+    ) -> None:
         self._fleet = fleet
+        self._intact = intact
         self._directory = str(directory)
         self._patience = patience
         self._reply = reply
@@ -71,8 +83,13 @@ class Crew:
         return errors
 
     def shown(self, text: str, pin: Pin) -> str:
-        """What a worker says of a pinned folder, as it is said of the folder that people edit."""
-        return text.replace(str(pin.folder), self._directory)
+        """What a worker says of a pinned folder, as it is said of the folder that people edit.
+
+        Not when the pinned one has been changed: the other may well be whole. O(its bytes).
+        """
+        if str(pin.folder) not in text or self._intact(pin):
+            return text.replace(str(pin.folder), self._directory)
+        return f"{text}\n{pin.folder}: isn't what was pushed any more. Push again, which writes it anew."
 
     async def restore(self, workers: Iterable[Worker]) -> None:
         """Have them serve what each served before it was last loaded. One that can't is replaced."""
@@ -98,6 +115,10 @@ class Crew:
                         await self.end(worker)  # it starts again, from the committed one
                     else:
                         await self.commit([worker])
+
+    def late(self, pin: Pin) -> list[Worker]:
+        """Workers that are starting with something else than `pin`, and would serve that."""
+        return [worker for worker in self._fleet.starting if not self.holds(worker, pin)]
 
     async def commit(self, workers: Iterable[Worker]) -> None:
         """Have them forget what they served before: its memory is free then."""

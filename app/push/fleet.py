@@ -45,6 +45,10 @@ class Fleet(Protocol):
     def workers(self) -> Sequence[Worker]:
         """Those that serve now."""
 
+    @property
+    def starting(self) -> Sequence[Worker]:
+        """Those that load what they were started with, and will serve it; not those that are being ended."""
+
     async def call(self, worker: Any, verb: str, **arguments: Any) -> Mapping[str, Any]:
         """Ask a worker and wait for its reply. Raises WorkerGone, or WorkerBug when the verb raised there.
 

@@ -16,6 +16,7 @@ from app.push.pinned import Pin, Pins
 from app.push.reading import Content, Unsettled, read_folder, read_settled
 from app.push.trial import PushSettings, Sleep, Stopped, Trial
 from app.push.watch import POLL, Watch
+from app.texts import encodable
 from features.manifest import active
 
 logger = logging.getLogger("recserve.push")
@@ -61,7 +62,7 @@ class Pusher:
         self._on_commit = on_commit
         self._clock = clock
         self._sleep = sleep
-        self._crew = Crew(fleet, directory)
+        self._crew = Crew(fleet, directory, pins.intact)
         self._trial = Trial(self._crew, settings, sleep)
         self._watch = Watch(lambda: _signature(self._read(), self._release()))
         self._turn = asyncio.Lock()
@@ -124,8 +125,8 @@ class Pusher:
         before = self._history.before(self.committed)
         return {
             "doing": self._doing,
-            "directory": str(self._directory.resolve()),
-            "releases": str(self._releases.resolve()),
+            "directory": encodable(str(self._directory.resolve())),
+            "releases": encodable(str(self._releases.resolve())),
             "committed": str(self.committed),
             "before": None if before is None else str(before),
             "outcomes": dict(self.outcomes),
@@ -180,7 +181,7 @@ class Pusher:
             self._doing = f"going back to {before}"
             self._commit(before)
             await self._crew.restore(taken)
-            await self._crew.settle(before)
+            await self._trial.settle(before)
             if not isinstance(error, Stopped):
                 self._done("failed", pin, [f"A bug stopped the push, and the log has the traceback: {error!r}."])
                 raise

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from app.config.files import FILES
 from app.config.yaml_nodes import MAX_BYTES
+from app.texts import encodable
 
 MAX_FILES = 256
 MAX_TOTAL = 16 * MAX_BYTES
@@ -51,9 +52,9 @@ def read_folder(directory: Path) -> Content:
     for name in names:
         path = directory / name
         try:
-            data = _read(path)
+            data = _read(path, name)
         except (OSError, _Refused) as error:
-            problems.append(f"{path}: {_said(error)}")
+            problems.append(encodable(f"{path}: {_said(error)}"))
             continue
         total += len(data)
         if total > MAX_TOTAL:
@@ -117,7 +118,9 @@ def _listed(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(_ENDINGS) and not name.startswith("."))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, name: str) -> bytes:
+    if encodable(name) != name:
+        raise _Refused("The name isn't UTF-8. Expected one that is: rename the file, or remove it.")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         facts = os.fstat(descriptor)

@@ -18,6 +18,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 LOOKS = 10
 WAIT, STEP = 30.0, 0.1  # seconds for a first worker to be ready, and between two looks for one
+LATE = 120.0  # seconds for workers that were starting when a push was committed; longer, they are replaced
 IDLE = 1.0  # seconds without a single request, after which a trial has nothing to see
 BEFORE = 30  # looks of the past that a lone worker is compared with
 
@@ -75,7 +76,27 @@ class Trial:
             ) from None
 
     async def rest(self, pin: Pin, taken: list[Worker]) -> None:
-        """Have every worker that doesn't serve `pin` yet take it, one by one. Raises Stopped."""
+        """Have every worker that doesn't serve `pin` yet take it, one by one, late starters too. Raises Stopped."""
+        await self._until_all(pin, lambda: self._follow(pin, taken))
+
+    async def settle(self, pin: Pin) -> None:
+        """Bring whoever serves something else to `pin`, late starters too."""
+        await self._until_all(pin, lambda: self._crew.settle(pin))
+
+    async def _until_all(self, pin: Pin, bring: Callable[[], Awaitable[None]]) -> None:
+        """`bring` those that serve, until nobody is starting with something else; who takes too long is ended."""
+        for _ in range(math.ceil(LATE / STEP)):
+            # Asked before: who becomes ready meanwhile is brought in the next round.
+            late = self._crew.late(pin)
+            await bring()
+            if not late:
+                return
+            await self._sleep(STEP)
+        for worker in self._crew.late(pin):
+            await self._crew.end(worker)  # the one that replaces it starts from the committed pin
+        await bring()
+
+    async def _follow(self, pin: Pin, taken: list[Worker]) -> None:
         gone: set[tuple[int, int]] = set()
         while left := [
             worker

@@ -12,6 +12,8 @@ from app.supervisor.channel import Channel
 from app.supervisor.messages import Beat, Call, Mean, Reply, ToWorker
 
 BEAT_SECONDS = 0.25
+LONGEST_ERROR = 10_000
+"""Characters of a bug's words; the log has them all."""
 
 Verb: TypeAlias = Callable[..., Awaitable[Mapping[str, Any]]]
 
@@ -68,8 +70,8 @@ class Agent:
             self._channel.send(Reply(call.id, error=f"there is no verb {call.verb!r}"))
             return
         try:
-            reply = Reply(call.id, dict(await verb(**call.arguments)))
+            # Sent in here: what can't be encoded is a bug like any other, and the caller waits for a reply.
+            self._channel.send(Reply(call.id, dict(await verb(**call.arguments))))
         except Exception as error:  # a bug is the caller's to report; the worker serves on
             logger.exception("bug in the verb %s", call.verb)
-            reply = Reply(call.id, error=f"{type(error).__name__}: {error}")
-        self._channel.send(reply)
+            self._channel.send(Reply(call.id, error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR]))

@@ -30,7 +30,7 @@ class Channel(Generic[T]):
         return self._writer.transport.get_write_buffer_size() == 0
 
     def send(self, message: ToWorker | FromWorker) -> None:
-        """Queue a message; one to a peer that is gone is lost, and `receive` tells of that."""
+        """Queue a message; one to a peer that is gone is lost, and `receive` tells of that. Raises as `frame` does."""
         if not self._writer.is_closing():
             self._writer.write(frame(message))
 

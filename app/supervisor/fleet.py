@@ -32,7 +32,7 @@ class Fleet:
     """
 
     def __init__(
-        self, spawn: Callable[[Spec], Awaitable[WorkerHandle]], wanted: int, spec: Spec, limits: Limits
+        self, spawn: Callable[[Callable[[], Spec]], Awaitable[WorkerHandle]], wanted: int, spec: Spec, limits: Limits
     ) -> None:
         self.spec = spec
         self.wanted = wanted
@@ -46,11 +46,17 @@ class Fleet:
         self._seats: list[Seat] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._replacing = asyncio.Lock()
+        self._ending = False
 
     @property
     def workers(self) -> list[WorkerHandle]:
         """Workers that serve, by slot."""
         return sorted((one for one in self._living if one.ready), key=lambda one: one.slot)
+
+    @property
+    def starting(self) -> list[WorkerHandle]:
+        """Workers that load what they were started with, by slot; not those that are being ended."""
+        return [one for one in self.living if one.alive and one.ready_at is None and one.ending is None]
 
     @property
     def living(self) -> list[WorkerHandle]:
@@ -85,7 +91,15 @@ class Fleet:
         return [(worker, reply) for worker, reply in zip(asked, replies, strict=True) if reply is not None]
 
     async def roll(self) -> bool:
-        """Replace every worker, one after the other, none ended before its successor serves. False: given up."""
+        """Replace every worker, one after the other, none ended before its successor serves. False: given up.
+
+        A drain cancels it.
+        """
+        if self._ending:
+            return False
+        return bool(await self._run(self._roll(), "replace all workers"))
+
+    async def _roll(self) -> bool:
         async with self._replacing:
             for seat in self._seats:
                 if not await seat.replace("asked"):
@@ -94,6 +108,7 @@ class Fleet:
 
     async def drain(self) -> None:
         """End all: what they took is answered within the drain's time. Nothing is started any more."""
+        self._ending = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -112,9 +127,13 @@ class Fleet:
     async def _start(self) -> WorkerHandle:
         slot = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
         self._taken.add(slot)
-        early = not any(one.alive for one in self._living)
+
+        def spec() -> Spec:
+            early = not any(one.alive for one in self._living)
+            return msgspec.structs.replace(self.spec, slot=slot, early=early)
+
         try:
-            worker = await self._spawn(msgspec.structs.replace(self.spec, slot=slot, early=early))
+            worker = await self._spawn(spec)
         except BaseException:
             self._taken.discard(slot)
             raise

@@ -87,8 +87,8 @@ class WorkerHandle:
         number = next(self._ids)
         reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._calls[number] = reply
-        self._channel.send(Call(number, verb, arguments))
         try:
+            self._channel.send(Call(number, verb, arguments))
             return await reply
         finally:
             self._calls.pop(number, None)

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from app.texts import all_encodable
+
 HEAD = struct.Struct(">I")
 LONGEST = 64 << 20
 """Bytes of a frame; a longer one is a bug, not a message."""
@@ -122,8 +124,16 @@ FromWorker: TypeAlias = Reply | Ready | Failed | Beat | Bye
 
 
 def frame(message: ToWorker | FromWorker) -> bytes:
-    """A message as it travels. Values that JSON lacks (paths, dates) travel as text."""
-    body = msgspec.json.encode(message, enc_hook=str)
+    """A message as it travels. Values that JSON lacks (paths, dates) travel as text, lone surrogates escaped.
+
+    ValueError, TypeError, OverflowError or RecursionError for what has no such form, or is longer than LONGEST.
+    """
+    try:
+        body = msgspec.json.encode(message, enc_hook=str)
+    except UnicodeEncodeError:
+        body = msgspec.json.encode(all_encodable(msgspec.to_builtins(message, enc_hook=str)))
+    if len(body) > LONGEST:
+        raise ValueError(f"a message of {len(body)} bytes. Expected at most {LONGEST}")
     return HEAD.pack(len(body)) + body
 
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import msgspec
 from app.asgi import Shell
 from app.cgroup import compute_threads, default_workers, usable_cpus
 from app.config.model import Service as Settings
+from app.early import mute_output
 from app.listeners import Listener, serve, url
 from app.logs import LogPipeline
 from app.observe import Metrics
@@ -28,6 +29,7 @@ from app.push.pinned import Pin, Pins
 from app.push.pusher import Pusher, PushRefused
 from app.push.trial import PushSettings
 from app.server import Stop
+from app.supervisor.descriptors import connections
 from app.supervisor.fleet import Fleet
 from app.supervisor.messages import Spec
 from app.supervisor.operator import Control
@@ -39,11 +41,17 @@ logger = logging.getLogger("recserve.supervisor")
 
 
 async def supervise(
-    settings: Settings, spec: Spec, public: socket.socket, operator: socket.socket, logs: LogPipeline
+    settings: Settings,
+    spec: Spec,
+    public: socket.socket,
+    operator: socket.socket,
+    logs: LogPipeline,
+    asked: Sequence[int] = (),
 ) -> None:
     """Serve until told to stop. Raises StartRefused when the workers can't start.
 
     SIGHUP reloads, SIGUSR1 replaces all workers one by one; SIGTERM and SIGINT drain, twice: at once.
+    `asked` are signals that came already.
     """
     cpus = usable_cpus()
     wanted = settings.workers or default_workers(cpus)
@@ -52,14 +60,14 @@ async def supervise(
         spec, workers=wanted, threads=threads, drain=settings.drain, exposures=settings.exposures_format
     )
     metrics = Metrics()
-    metrics.counter("log_records_dropped", "Log records lost to a full queue.", lambda: float(logs.dropped))
+    metrics.counter("log_records_dropped", logs.DROPPED, lambda: float(logs.dropped))
     fleet = Fleet(Spawner(public), wanted, spec, Limits(drain=settings.drain, memory=settings.memory))
     pusher = _pusher(settings, fleet)
     fleet.shown = pusher.shown
     control = Control(fleet, pusher, metrics)
     stop = Stop()
     stop.hurried = fleet.hurry
-    shell = Shell(operator_routes(control, version=__version__), metrics=metrics)
+    shell = Shell(operator_routes(control, version=__version__), metrics=metrics, connections=connections())
 
     async def start() -> None:
         try:
@@ -95,6 +103,7 @@ async def supervise(
         drain_seconds=settings.drain,
         drained=drained,
         more_signals={signal.SIGUSR1: fleet.roll},
+        asked=asked,
     )
 
 
@@ -117,8 +126,13 @@ def _pusher(settings: Settings, fleet: Fleet) -> Pusher:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Greet. Nothing depends on it: standard output may be closed or full, or lack a letter."""
+    try:
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        mute_output()
 
 
 def _welcome(facts: Mapping[str, Any], workers: int, public: socket.socket, operator: socket.socket) -> str:

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from app.supervisor.channel import to_worker
 from app.supervisor.handle import WorkerHandle
@@ -28,17 +28,22 @@ class Spawner:
         self._command = list(command)
         self._env = {**THREADS, **(os.environ if env is None else env), "PYTHONPATH": _python_path()}
 
-    async def __call__(self, spec: Spec) -> WorkerHandle:
-        """Start one. Raises OSError when there can be no further process."""
+    async def __call__(self, spec: Callable[[], Spec]) -> WorkerHandle:
+        """Start one. Raises OSError when there can be no further process.
+
+        `spec` is asked for when the channel is open: nothing is waited for after it, so that a push, which looks for
+        workers that start with something else, never overlooks one.
+        """
         ours, theirs = socket.socketpair()
         try:
-            process = self._start(theirs.fileno())
-        except BaseException:
-            ours.close()
-            raise
+            channel = await to_worker(ours)
+            try:
+                return WorkerHandle(spec(), self._start(theirs.fileno()), channel)
+            except BaseException:
+                channel.close()
+                raise
         finally:
             theirs.close()
-        return WorkerHandle(spec, process, await to_worker(ours))
 
     def _start(self, control: int) -> subprocess.Popen[bytes]:
         descriptors = (self._listening.fileno(), control)

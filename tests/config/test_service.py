@@ -102,13 +102,30 @@ def test_the_id_follows_neither_keys_nor_how_the_service_runs(tmp_path: Path) ->
         "token: 0123456789012345",
         "token: 12345678901234567",
         "token: [$K]",
+        "token: {$K: 0123}",
+        "token: *$K",
+        "token: !$K x",
+        "token: !$K!x y",
+        "clients: {*$K : {key: a}}",
+        "clients: {$K: {rate: 5}}",
+        "clients: {$K: {rate: 0}}",
+        "clients: {$K: x}",
+        "clients: {a$K: {rate: 5}}",
+        "clients: {a$K: {key: '${OTHER}', rate: 5}, web: {key: '${OTHER}', rate: 5}}",
+        "clients: {a$K: {key: 0123, rte: 5}}",
+        "clients: {web: {$K: 5, rate: 5}}",
+        "clients: {web: {a$K: 5, rate: 5}}",
+        "clients: {web: {key: *$K, rate: 5}}",
+        "clients: {$K: {key: '${OTHER}', rate: 5}, web: {key: '${OTHER}', rate: 5}}",
         "releases: ${NUMBER}",
         "drain: {a: b}\ntoken: ${NUMBER}",
     ],
 )
 def test_no_message_repeats_a_secret(tmp_path: Path, line: str) -> None:
     text = line.replace("$K", KEY)
-    found = refused(tmp_path, text if "releases" in line else f"{text}\nextensions: []", KEY=KEY, NUMBER="0" + KEY)
+    found = refused(
+        tmp_path, text if "releases" in line else f"{text}\nextensions: []", KEY=KEY, OTHER=OTHER, NUMBER="0" + KEY
+    )
     assert found
     assert not any(secret in "\n".join(found) for secret in (KEY, "123456789012345"))
 
@@ -118,6 +135,44 @@ def test_the_password_of_a_misplaced_url_is_in_no_message(tmp_path: Path) -> Non
         (line,) = problems(example(tmp_path / str(number), (SERVICE, '{url: "${REDIS_URL:-}"}', store)))
         assert "hunter2" not in line
         assert line.startswith("service.yaml:2 store")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("redis:/me:hunter2@host:1", "redis:me:hunter2@host", "//me:hunter2@host", "me:hunter2@host:6379", "redis://"),
+        *("redis:///0", "redis://me:hunter2@", "redis://me:hunter2@:1", "redis://me:1/hunter2@host", "unix:hunter2"),
+        *(
+            "redis://me:1?hunter2@host",
+            "redis://me:1#hunter2@host",
+            "unix://hunter2/x",
+            "unix://me:hunter2@/",
+            "unix://",
+        ),
+        *(" redis://me:hunter2@host", "redis://me:hunter2@ho st", "REDIS://me:hunter2@host", "redis://h:hunter2"),
+    ],
+)
+def test_a_url_that_names_no_store_is_refused_unseen(tmp_path: Path, url: str) -> None:
+    (line,) = problems(example(tmp_path, (SERVICE, '"${REDIS_URL:-}"', f'"{url}"')))
+    assert "hunter2" not in line
+    assert line.startswith("service.yaml:2 store.url: Not a store's URL. Expected redis://host:port/0 or")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host:1/0", "redis://host:1/0"),
+        ("valkeys://me:hun%40ter2@[::1]:1/0", f"valkeys://{HIDDEN}@[::1]:1/0"),
+        ("redis://me:hunter2@x@host", f"redis://{HIDDEN}@host"),
+        ("redis://host?password=hunter2", f"redis://host?{HIDDEN}"),
+        ("unix:///run/valkey@1.sock", "unix:///run/valkey@1.sock"),
+        ("unix://me:hunter2@/run/valkey.sock?db=1", f"unix://{HIDDEN}@/run/valkey.sock?{HIDDEN}"),
+    ],
+)
+def test_a_store_is_shown_without_its_password(tmp_path: Path, url: str, shown: str) -> None:
+    config = load(example(tmp_path, (SERVICE, '"${REDIS_URL:-}"', f'"{url}"')))
+    assert config.service.store_url == url
+    assert config.documents[SERVICE]["store"]["url"] == shown
 
 
 def test_a_key_in_the_clients_place_is_named_by_what_it_is(tmp_path: Path) -> None:

@@ -130,3 +130,29 @@ def test_a_release_older_than_its_closed_filters_allow_is_refused(
         await Current(Source(folder, {}, own.var), then).start()
 
     asyncio.run(run())
+
+
+def test_what_was_counted_stays_counted_when_a_snapshot_is_replaced_or_restored(
+    own: Place, around: Surroundings
+) -> None:
+    async def run() -> None:
+        current = Current(source(own), around)
+        await current.start()
+
+        def counted() -> list[float]:
+            assert current.snapshot is not None
+            counts, views = current.snapshot.behaviour.counts, current.snapshot.store.undecoded
+            return [counts.undecoded, counts.displaced, counts.untrimmed, sum(views.values())]
+
+        first = current.serving.snapshot
+        first.behaviour.counts.undecoded, first.behaviour.counts.displaced = 3, 2
+        first.behaviour.counts.untrimmed = 1
+        first.store.undecoded["profile"] = 4
+        assert await current.reload() == []
+        assert counted() == [3, 2, 1, 4]
+        current.serving.snapshot.behaviour.counts.undecoded += 1
+        current.serving.snapshot.store.undecoded["stock"] = 1
+        assert await current.restore()
+        assert counted() == [4, 2, 1, 5]
+
+    asyncio.run(run())

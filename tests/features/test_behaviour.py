@@ -116,7 +116,7 @@ def test_growth_is_bounded_by_cutting_the_oldest() -> None:
     assert max(lengths) == 20 * CHUNK_BYTES
     import_history(behaviour, [("v", records(*[("a", ts, "click") for ts in range(50)]))])
     assert read(store, behaviour, "v").ts.tolist() == list(range(40, 50))
-    assert behaviour.undecoded == behaviour.untrimmed == 0
+    assert behaviour.counts.undecoded == behaviour.counts.untrimmed == 0
 
 
 def test_failed_cut_is_counted_and_the_events_are_kept() -> None:
@@ -130,7 +130,7 @@ def test_failed_cut_is_counted_and_the_events_are_kept() -> None:
     store.before = refuse
     append(behaviour, *[Event("u", "a", "click", ts) for ts in range(3)])
     store.before = None
-    assert behaviour.untrimmed == 1
+    assert behaviour.counts.untrimmed == 1
     assert read(store, behaviour).ts.tolist() == [2]
 
 
@@ -141,7 +141,7 @@ def test_history_that_does_not_decode_is_counted_and_missing_and_a_wrong_type_is
     history_key, events_key = (command[1] for command in behaviour.read_commands("u"))
     asyncio.run(store.execute([("SET", history_key, b"\xff\xff")], timeout=1.0))
     assert read(store, behaviour).ts.tolist() == [1]
-    assert behaviour.undecoded == 1
+    assert behaviour.counts.undecoded == 1
     asyncio.run(store.execute([("DEL", events_key), ("HSET", events_key, "f", "v")], timeout=1.0))
     with pytest.raises(CommandError):
         read(store, behaviour)

@@ -68,7 +68,7 @@ def test_events_are_read_back_whatever_stood_there(run: Run, store: Commands, ki
         run(behaviour.append(events, timeout=5.0))
         for user in ("other", "u", "third"):
             assert times(run, store, behaviour, user) == list(range(1, ts + 1))
-    assert behaviour.displaced == (kind != "text as long as an event")
+    assert behaviour.counts.displaced == (kind != "text as long as an event")
 
 
 @pytest.mark.parametrize("kind", ["text", "a hash"])
@@ -85,7 +85,7 @@ def test_what_stood_there_is_kept_for_as_long_as_behaviour(
         replies = run(store.execute([read, ("TTL", aside), ("TTL", key_of(behaviour, user))], timeout=5.0))
         assert replies == [b"v" if kind == "a hash" else b"foreign", 100, 100]
         assert times(run, store, behaviour, user) == [count]
-        assert behaviour.displaced == count
+        assert behaviour.counts.displaced == count
     assert [record.message for record in caplog.records] == [
         f"{key_of(behaviour, 'u')!r} held something that isn't behaviour. It is {aside_of(behaviour, 'u')!r} now;"
         " others are only counted."
@@ -102,7 +102,7 @@ def test_a_valid_encoding_by_another_writer_stays_and_counts(run: Run, store: Co
     for ts in (8, 9):
         run(behaviour.append([Event("u", "a", "click", ts)], timeout=5.0))
     assert times(run, store, behaviour, "u") == [5, 8, 9]
-    assert behaviour.displaced == 0
+    assert behaviour.counts.displaced == 0
     (length,) = run(store.execute([("STRLEN", key_of(behaviour, "u"))], timeout=5.0))
     assert length == len(value) + 2 * CHUNK_BYTES
 
@@ -119,7 +119,7 @@ def test_no_event_is_lost_when_many_meet_a_foreign_value_at_once(run: Run, valke
         replies = await tiers[0].execute(behaviours[0].read_commands("u"), timeout=5.0)
         for tier in tiers:
             await tier.close()
-        assert sum(behaviour.displaced for behaviour in behaviours) == 1
+        assert sum(behaviour.counts.displaced for behaviour in behaviours) == 1
         found = behaviours[0].decode(replies, lambda keys: np.full(len(keys), -1, np.int32)).ts.tolist()
         assert written  # who lost too many races was told so
         assert written <= set(found)

@@ -222,22 +222,31 @@ def test_a_folder_without_a_manifest_is_not_activated(tmp_path: Path) -> None:
     assert (active(tmp_path), (tmp_path / "previous").exists()) == ("r1", False)
 
 
-def test_a_write_that_breaks_off_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "active"
-    replace(path, "r1\n")
-
-    def full(descriptor: int) -> None:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        replace(path, "r2\n")
-    assert active(tmp_path) == "r1"
-
-
 def test_a_column_of_another_type_is_refused() -> None:
     with pytest.raises(ValueError, match=r"cannot be uint8\[1d\]"):
         type_name(np.zeros(3, np.uint8))
     with pytest.raises(ValueError, match=r"cannot be float32\[3d\]"):
         type_name(np.zeros((2, 2, 2), np.float32))
     assert type_name(np.zeros((3, 5), np.float32)) == "f32[5]"
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_one_that_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(ManifestError, match=r"manifest\.json: nested too deeply"):
+        Manifest.read(tmp_path)
+
+
+def test_a_pointer_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "active").write_bytes(b"\xff")
+    with pytest.raises(ManifestError, match="active: isn't UTF-8"):
+        active(tmp_path)
+
+
+def test_a_write_that_a_full_disk_breaks_off_leaves_the_old_content_and_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "active"
+    replace(path, "r1")
+    (tmp_path / "active.new").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
+        replace(path, "r2")
+    assert path.read_text() == "r1"
+    assert list(tmp_path.iterdir()) == [path]

@@ -69,6 +69,27 @@ def test_over_its_rate_a_client_is_told_when_to_come_back() -> None:
         assert 'recserve_rate_limited_total{client="web"} 3.0' in text
 
 
+@pytest.mark.parametrize(
+    ("workers", "said"),
+    [
+        (1, "client web: more than 10 requests per second"),
+        (4, "client web: more than its share, in this worker 2.5, of 10 requests per second"),
+    ],
+)
+def test_what_is_told_of_a_rate_is_true_of_a_worker(workers: int, said: str) -> None:
+    clients = Clients([Client("web", KEY, rate=10, burst=1)], workers, clock=lambda: 0.0)
+    clients.check(headers(x_recserve_key=KEY))
+    with pytest.raises(Problem, match=f"^{said}$"):
+        clients.check(headers(x_recserve_key=KEY))
+
+
+def test_a_key_that_is_given_twice_opens_nothing() -> None:
+    clients = Clients([Client("web", KEY)])
+    for first, second in ((KEY, KEY), ("wrong", KEY), (KEY, "wrong")):
+        with pytest.raises(Problem):
+            clients.check(Headers([(b"x-recserve-key", first.encode()), (b"x-recserve-key", second.encode())]))
+
+
 def test_without_clients_nobody_is_asked() -> None:
     clients = Clients([Client("web", "")])
     assert not clients

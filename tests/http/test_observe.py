@@ -94,3 +94,14 @@ def test_logging_never_waits_for_the_sink() -> None:
             logging.getLogger("recserve.test").warning("x")
         assert pipeline.dropped >= 95
         stream.go.set()
+
+
+def test_lines_that_a_full_disk_does_not_take_are_counted() -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    with LogPipeline(Full()) as pipeline:
+        for _ in range(3):
+            logging.getLogger("recserve.test").warning("x")
+    assert pipeline.dropped == 3

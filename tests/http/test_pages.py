@@ -84,6 +84,15 @@ def test_redaction_leaves_what_is_no_secret() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "url", ["redis:/u:{}@h:1", "redis:u:{}@h", "//u:{}@h", "u:{}@h:1", "redis://u:{}@x@h", "REDIS://:{}@h"]
+)
+def test_redaction_knows_a_password_in_a_url_that_is_none(url: str) -> None:
+    text = f"the store {url.format('hunter2')} is down"
+    assert redacted({"a": [text]})["a"][0].endswith("***@h is down") or "***@h:1" in redacted(text)
+    assert "hunter2" not in redacted(text)
+
+
 def test_reload_answers_with_the_errors(service: Service) -> None:
     assert service.ask("POST", "/admin/reload", operator=True).json() == {"status": "reloaded"}
     service.operator.errors = ["scenes/home.yaml:3 recall: nope", "store: redis://u:hunter2@h"]
@@ -99,3 +108,30 @@ def test_reload_is_not_for_pages_of_other_sites(service: Service) -> None:
     reply = service.ask("POST", "/admin/reload", headers={"sec-fetch-site": "cross-site"}, operator=True)
     assert (reply.status, reply.json()["type"]) == (403, "urn:recserve:problem:cross-site")
     assert service.ask("GET", "/admin/reload", operator=True).headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:3000", "https://127.0.0.1:{port}", "null"])
+def test_a_post_from_another_origin_is_refused(service: Service, origin: str) -> None:
+    headers = {"origin": origin.format(port=service.operator_port)}
+    reply = service.ask("POST", "/admin/reload", headers=headers, operator=True)
+    assert (reply.status, reply.json()["type"]) == (403, "urn:recserve:problem:cross-site")
+
+
+def test_a_post_from_the_listener_s_own_origin_is_taken(service: Service) -> None:
+    headers = {"origin": f"http://127.0.0.1:{service.operator_port}", "sec-fetch-site": "same-origin"}
+    assert service.ask("POST", "/admin/reload", headers=headers, operator=True).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:8001", "10.0.0.1", "0.0.0.0", "[::2]:1", "["])
+def test_the_operator_listener_answers_for_no_other_host(service: Service, host: str) -> None:
+    for method, path in (("GET", "/admin/config"), ("GET", "/metrics"), ("POST", "/admin/reload")):
+        reply = service.ask(method, path, headers={"host": host, "origin": f"http://{host}"}, operator=True)
+        assert (reply.status, reply.json()["type"]) == (421, "urn:recserve:problem:misdirected")
+        assert reply.json()["request_id"] == reply.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:9001", "localhost.", "127.0.0.1", "127.8.8.8:1", "[::1]:8001"]
+)
+def test_the_operator_listener_has_every_name_of_loopback(service: Service, host: str) -> None:
+    assert service.ask("GET", "/admin/config", headers={"host": host}, operator=True).status == 200

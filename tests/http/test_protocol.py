@@ -122,3 +122,53 @@ def test_a_request_answered_before_its_body_came_leaves_the_connection_usable(se
         wire.send(b"0123", b"456789", post())
         status, _, body = wire.answer()
         assert (status, len(json.loads(body)["items"])) == (200, 3)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        START + b"bad header\r\n" + b"x" * 70_000,
+        b"GET / HTTP/1.1\r\n\r\n" + b"x" * 70_000,
+        b"NONSENSE\r\n\r\n" + b"x" * 70_000,
+        post(version=b"1.0") + b"bad header\r\n" + b"x" * 70_000,
+    ],
+    ids=["header", "host", "no request", "after an answer that ends the connection"],
+)
+def test_what_comes_after_a_refusal_is_no_error_of_ours(caplog: pytest.LogCaptureFixture, bad: bytes) -> None:
+    with Service() as service:
+        with connected(service, bad) as wire:
+            assert wire.answer()[0] in (200, 400)
+        assert service.recommend().status == 200
+    assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def test_requests_that_are_refused_unread_are_counted() -> None:
+    with Service() as service:
+        for bad, status in ((b"NONSENSE\r\n\r\n", 400), (START + b"x: " + b"a" * 70_000, 431)):
+            with connected(service, bad) as wire:
+                assert wire.problem()[0] == status
+        text = service.metrics.exposition().decode()
+    for status in (400, 431):
+        assert f'recserve_requests_total{{route="other",status="{status}"}} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
+    ],
+)
+def test_a_request_names_one_host(service: Service, head: bytes, status: int) -> None:
+    with connected(service, head) as wire:
+        assert wire.answer()[0] == status
+        assert status == 200 or wire.ends()
+
+
+def test_a_target_longer_than_a_head_may_be_is_431_in_one_piece_too(service: Service) -> None:
+    with connected(service, b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n") as wire:
+        assert wire.problem()[0] == 431
+        assert wire.ends()

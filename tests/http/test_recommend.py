@@ -10,6 +10,7 @@ from app.headers import is_loopback
 from features.errors import StoreTimeout
 from stages.types import Answer
 from tests.http.service import TOKEN, Service
+from tests.http.wire_client import connected, post
 
 
 def test_the_answer_has_the_documented_shape(service: Service) -> None:
@@ -56,6 +57,14 @@ def test_a_deadline_that_is_none_is_422(service: Service, sent: str) -> None:
     assert "integer from 1 to 60000" in reply.json()["detail"]
 
 
+@pytest.mark.parametrize("second", ["50", "5000", "abc"])
+def test_a_deadline_that_is_given_twice_is_422(service: Service, second: str) -> None:
+    lines = (b"x-request-deadline-ms: 50", b"X-Request-Deadline-Ms: " + second.encode())
+    with connected(service, post(*lines)) as wire:
+        status, _, problem = wire.problem()
+    assert (status, problem["field"]) == (422, "x-request-deadline-ms")
+
+
 @pytest.mark.parametrize(
     ("body", "shed"),
     [
@@ -99,7 +108,13 @@ def test_debug_is_free_on_loopback_and_adds_a_trace(service: Service) -> None:
     assert service.engine.requests[-1].why_not == ("9012",)
 
 
-@pytest.mark.parametrize("header", ["forwarded", "x_forwarded_for", "x_real_ip", "via"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("forwarded", "x_forwarded_for", "x_forwarded_port", "x_forwarded_prefix", "x_forwarded_server", "x_real_ip"),
+        *("via", "x_original_forwarded_for", "x_cluster_client_ip", "x_envoy_external_address"),
+    ],
+)
 def test_debug_behind_a_proxy_needs_the_token(service: Service, header: str) -> None:
     body = {"scene": "home", "debug": True}
     refused = service.post("/recommend", body, **{header: "203.0.113.9"})

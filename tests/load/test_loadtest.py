@@ -67,9 +67,52 @@ def test_no_answer_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(said.out)["outcomes"].keys() == {"reset"}
 
 
+def test_refusals_alone_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    def first_only(exchange: Exchange) -> None:
+        exchange.answer(http(document()) if len(asked) == 1 else http(status=429))
+
+    asked: list[dict[str, object]] = []
+    with Server(service(asked, first_only)) as server:
+        assert main(["loadtest", server.url, "--rate", "50", "--seconds", "0.3", "--json"]) == 1
+    said = capsys.readouterr()
+    assert "No request was served" in said.err
+    assert json.loads(said.out)["valid"] is False
+
+
+def test_a_file_of_users_that_is_no_text_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    users = tmp_path / "ids.txt"
+    users.write_bytes(b"u1\n\xff\n")
+    with Server(service([])) as server:
+        assert main(["loadtest", server.url, "--users", str(users)]) == 1
+    assert f"{users}: byte 3 isn't UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", "1.5", ""])
+def test_a_seed_is_a_number_from_0(capsys: pytest.CaptureFixture[str], seed: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["loadtest", "--seed", seed])
+    assert "expected an integer from 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variable", ["RECSERVE_KEY", "RECSERVE_TOKEN"])
+@pytest.mark.parametrize("value", ["s3cret\ns3cret", "s3cret\x7f", "s3crét"])
+def test_a_key_that_no_header_can_carry_is_told_and_not_repeated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    asked: list[dict[str, object]] = []
+    with Server(service(asked)) as server:
+        for words in (["loadtest", server.url], ["recommend", "u1", "--url", server.url]):
+            assert main(words) == 1
+            said = capsys.readouterr()
+            assert f"{variable} has a character that a header can't carry" in said.err
+            assert "s3cr" not in said.err + said.out
+    assert not asked
+
+
 def test_a_late_generator_is_a_failure_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert verdict(False, 10) == 0
-    assert verdict(True, 10) == 1
+    assert verdict(False, 10, 10) == 0
+    assert verdict(True, 10, 10) == 1
     assert "generator was late" in capsys.readouterr().err
 
 

@@ -67,6 +67,10 @@ class FakeFleet:
     def workers(self) -> list[FakeWorker]:
         return [worker for worker in self.everybody if worker.alive and worker.ready]
 
+    @property
+    def starting(self) -> list[FakeWorker]:
+        return [worker for worker in self.everybody if worker.alive and not worker.ready]
+
     def write(self, text: str) -> None:
         (self.configs / FILE).write_text(text, encoding="utf-8")
 

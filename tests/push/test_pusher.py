@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.push.fakes import FILE, QUICK, FakeFleet, served
+from tests.push.fakes import FILE, QUICK, FakeFleet, happens, served
 
 
 def test_a_push_is_tried_by_a_share_first_and_then_taken_by_all(fleet: FakeFleet) -> None:
@@ -215,10 +215,55 @@ def test_a_worker_that_was_starting_during_a_push_is_brought_along(fleet: FakeFl
         late = fleet.spawn()
         assert late is not None
         fleet.write("two")
-        assert await pusher.push() == []
+        pushing = asyncio.create_task(pusher.push())
+        await happens(lambda: [fleet.text(one.serving) for one in fleet.workers] == ["two"] * 3)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not pushing.done(), "it would serve the old configuration after the answer"
         fleet.finish_starting()
-        assert served(fleet) == {("one", "r1"), ("two", "r1")}
-        await pusher.look()
+        assert await pushing == []
+        assert served(fleet) == {("two", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_starts_with_what_was_rolled_back_is_brought_back_before_the_answer(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.write("two")
+
+        def refuse() -> None:
+            if fleet.calls[-1:] == [(1, "reload")]:
+                # The first has taken it, it is committed; a worker starts with it, and then the push breaks.
+                fleet.disturb = lambda: None
+                fleet.kill(fleet.workers[3])
+                assert fleet.spawn() is not None
+                raise RuntimeError("a bug")
+
+        fleet.disturb = refuse
+        pushing = asyncio.create_task(pusher.push())
+        await happens(lambda: bool(fleet.starting))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not pushing.done()
+        fleet.finish_starting()
+        with pytest.raises(RuntimeError):
+            await pushing
+        assert served(fleet) == {("one", "r1")}
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_starts_for_too_long_with_the_old_configuration_is_replaced(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        fleet.kill(fleet.workers[3])
+        late = fleet.spawn()
+        assert late is not None
+        fleet.write("two")
+        assert await pusher.push() == []
+        assert not late.alive
+        fleet.fill()
         assert served(fleet) == {("two", "r1")}
 
     asyncio.run(main())

@@ -165,3 +165,16 @@ def test_a_bug_in_a_round_doesnt_end_the_following(
         assert "bug while following" in caplog.text
 
     asyncio.run(main())
+
+
+def test_a_worker_that_cannot_read_its_pinned_folder_names_that_one(fleet: FakeFleet) -> None:
+    async def main() -> None:
+        pusher = await fleet.started(**QUICK)
+        folder = pusher.committed.folder
+        said = f"{folder}/scenes/home.yaml: The file is missing."
+        assert pusher.shown(said) == f"{fleet.configs}/scenes/home.yaml: The file is missing."
+        (folder / "scenes" / "home.yaml").unlink()
+        shown = pusher.shown(said)
+        assert shown == f"{said}\n{folder}: isn't what was pushed any more. Push again, which writes it anew."
+
+    asyncio.run(main())

@@ -271,3 +271,13 @@ def test_a_history_that_cant_be_written_is_told_once_more_each_time(
     (tmp_path / "file").unlink()
     history.remember(Pin("a", tmp_path, None))
     assert json.loads((tmp_path / "file/history.json").read_text()) == [{"config": "a", "release": None}]
+
+
+def test_a_name_that_is_not_utf_8_is_refused_and_shown_escaped(tmp_path: Path) -> None:
+    (tmp_path / "scenes").mkdir()
+    (tmp_path / "scenes" / "\udcff.yaml").write_text("a: 1\n")
+    content = read_folder(tmp_path)
+    assert content.problems == (
+        rf"{tmp_path}/scenes/\xff.yaml: The name isn't UTF-8. Expected one that is: rename the file, or remove it.",
+    )
+    assert not content.files

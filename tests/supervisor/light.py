@@ -36,7 +36,8 @@ class Light:
         self._server: asyncio.Server | None = None
 
     def verbs(self) -> Mapping[str, Any]:
-        return {name: getattr(self, name) for name in ("metrics", "drain", "grow", "stick", "hang", "fail", "status")}
+        names = ("metrics", "drain", "grow", "stick", "hang", "fail", "status", "odd", "endless")
+        return {name: getattr(self, name) for name in names}
 
     def families(self) -> list[Family]:
         return [
@@ -67,6 +68,14 @@ class Light:
 
     async def fail(self) -> Mapping[str, Any]:
         raise KeyError("a bug of the verb")
+
+    async def odd(self) -> Mapping[str, Any]:
+        return {"name": "\udcff"}
+
+    async def endless(self) -> Mapping[str, Any]:
+        endless: list[Any] = []
+        endless.append(endless)
+        return {"endless": endless}
 
     async def drain(self, linger: bool = False) -> Mapping[str, Any]:
         if self._mode != "stubborn":

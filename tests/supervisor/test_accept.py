@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import socket
 from collections.abc import Coroutine
 from typing import Any
@@ -22,9 +23,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 class Side:
     """One of those who accept; within one loop it stands for a process."""
 
-    def __init__(self, sock: Any, peers: Peers) -> None:
+    def __init__(self, sock: Any, peers: Peers, most: float = math.inf) -> None:
         self.open: set[asyncio.BaseTransport] = set()
-        self.acceptor = Acceptor(sock, self._protocol, lambda: len(self.open), peers)
+        self.acceptor = Acceptor(sock, self._protocol, lambda: len(self.open), peers, most)
 
     def _protocol(self) -> asyncio.Protocol:
         side = self
@@ -129,3 +130,22 @@ def test_without_descriptors_it_waits_and_goes_on(caplog: pytest.LogCaptureFixtu
 
     run(work())
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_with_as_many_as_it_may_hold_it_leaves_the_others_waiting() -> None:
+    async def work() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            sock.setblocking(False)
+            side = Side(sock, Peers(), most=3)
+            clients = await connect(sock.getsockname(), 5)
+            await until(lambda: len(side.open) == 3, "as many as it may hold")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert len(side.open) == 3
+            side.open.pop().close()
+            await until(lambda: len(side.open) == 3, "one of those that waited")
+            await side.close()
+            for client in clients:
+                client.close()
+
+    run(work())
