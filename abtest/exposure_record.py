@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import Final
+from typing import Any, Final
 
 from abtest.decision import Decision, Found
 from abtest.plan import Bucket
@@ -107,6 +107,7 @@ class LineEncoder:
             around = self._around.get((scene, config, read)) or self._learn(entry)
             last: bytes | None = None
             unit = ""
+            fields: Any  # of a bucket by its slots, none is None but the number of a time slice
             for fields in found:
                 _, reason, encoded, slot, _, other, bucket, _, number = fields
                 if bucket is None:
@@ -116,7 +117,7 @@ class LineEncoder:
                     common = self._learn(entry)[bucket]
                 if not common:
                     continue
-                if reason != "hash" or number is not None or encoded is None or slot is None or other is None:
+                if reason != "hash" or number is not None:
                     lines.append(json_line(_row(time, request_id, scene, config, Decision._make(fields))))
                     continue
                 if encoded is not last:
