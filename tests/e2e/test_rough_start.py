@@ -10,16 +10,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.service import Place, recserve, serving, until
 
 
-def test_a_full_standard_output_stops_nothing(fresh: Callable[[], Place]) -> None:
+@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
+def test_a_full_or_closed_standard_output_stops_nothing(fresh: Callable[[], Place], output: str) -> None:
     place = fresh()
     words = ["serve", *map(str, place.words), "--port", "0", "--operator-port", "0"]
-    command = [str(Path(sys.executable).with_name("recserve")), *words]
+    command = ["sh", "-c", f'exec "$@" {output}', "sh", str(Path(sys.executable).with_name("recserve")), *words]
     log = place.var / "log"
-    with log.open("wb") as errors, Path("/dev/full").open("wb") as full:
-        process = subprocess.Popen(command, stdout=full, stderr=errors)
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stderr=errors)
     try:
         until(lambda: "serving configuration" in log.read_text(), "the start", 60)
         time.sleep(0.5)  # the greeting comes now, and nothing tells that it has failed

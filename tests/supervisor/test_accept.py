@@ -13,6 +13,8 @@ import pytest
 import uvloop
 
 from app.accept import Acceptor, Peers
+from app.gate import Gate
+from app.server import _most_open
 from tests.supervisor.conftest import until
 
 
@@ -149,3 +151,12 @@ def test_with_as_many_as_it_may_hold_it_leaves_the_others_waiting() -> None:
                 client.close()
 
     run(work())
+
+
+@pytest.mark.parametrize(("limit", "held"), [(4096, 4224), (752, 846), (10, 18)])
+def test_beyond_the_limit_a_few_are_held_to_be_refused(limit: int, held: int) -> None:
+    class Shell:
+        gate = Gate(most_connections=limit)
+
+    assert _most_open(Shell()) == held
+    assert _most_open(object()) == math.inf
