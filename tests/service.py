@@ -14,32 +14,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from features.commands import Command, Reply
 from features.redis_tier import RedisTier
+from tests.waiting import until
 
-T = TypeVar("T")
-START_SECONDS, STOP_SECONDS = 60.0, 30.0
+STOP_SECONDS = 30.0
 IDLE_SECONDS = 60.0
 """As proxies do: shorter than the service keeps an idle connection."""
 _READY = re.compile(r"page +http://127\.0\.0\.1:(\d+)/\n(?:.*\n)*? +operator +http://127\.0\.0\.1:(\d+)/")
-_POLL = 0.01
-
-
-def until(condition: Callable[[], T], what: str, seconds: float = 10.0) -> T:
-    """The condition's first true value; AssertionError when it doesn't come in time."""
-    end = time.monotonic() + seconds
-    while True:
-        if value := condition():
-            return value
-        assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
-        time.sleep(_POLL)
 
 
 def recserve(
@@ -213,7 +202,7 @@ def serving(
     service = Service(process, output)
     try:
         if ready:
-            found = until(lambda: _started(service), "the service's start", START_SECONDS)
+            found = until(lambda: _started(service), "the service's start")
             service.port, service.operator = map(int, found.groups())
         yield service
     finally:

@@ -13,7 +13,8 @@ import pytest
 
 from features.keys import OwnKey
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, alive, ids, serving, until
+from tests.service import Place, Service, alive, ids, serving
+from tests.waiting import until
 
 NOW = float(int(time.time()))
 

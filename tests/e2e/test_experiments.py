@@ -12,7 +12,8 @@ import yaml
 
 from abtest import Experiments
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, ids, serving, until
+from tests.service import Place, Service, ids, serving
+from tests.waiting import until
 
 UNITS = [f"visitor_{at}" for at in range(160)] + [f"访客🎲{at}" for at in range(40)]
 FIELDS = {

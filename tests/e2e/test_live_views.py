@@ -11,8 +11,9 @@ import pytest
 
 from features.commands import Command
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, ask_store, ids, serving, until
+from tests.service import Place, Service, ask_store, ids, serving
 from tests.valkey import running_valkey
+from tests.waiting import until
 
 NOW = ("--now", "2025-03-01T12:00:00Z")  # a clock that stands still must not stop the ttl
 USER_VIEW = """user:

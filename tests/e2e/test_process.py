@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, alive, recserve, serving, until
+from tests.service import Place, alive, recserve, serving
+from tests.waiting import until
 
 IN_FLIGHT = 30
 
@@ -76,7 +77,7 @@ def test_a_reload_asked_for_while_starting_is_done_once_it_is_ready(fresh: Calla
         # The private store is started after the signal's handler was installed.
         until(lambda: _has_child(service.process.pid), "a start")
         service.process.send_signal(signal.SIGHUP)
-        until(lambda: "recserve 0" in service.text() or service.process.poll() is not None, "readiness", 60)
+        until(lambda: "recserve 0" in service.text() or service.process.poll() is not None, "readiness")
         assert service.process.poll() is None
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, alive, recserve, serving, until
+from tests.service import Place, Service, alive, recserve, serving
+from tests.waiting import until
 
 HOME = "scenes/home.yaml"
 SOLD = "sold: item.buyers > 0"
@@ -120,9 +121,9 @@ def test_twenty_pushes_of_which_ten_are_malformed_under_load(place: Place, live:
 def test_a_saved_file_is_served_without_being_asked_to(place: Place, live: Service) -> None:
     before = live.ask()["config"]
     saved(place, place.read(HOME).replace("k: 200", "k: 201"))
-    until(lambda: config_of_all(live) != {before} and len(config_of_all(live)) == 1, "the push", 20)
+    until(lambda: config_of_all(live) != {before} and len(config_of_all(live)) == 1, "the push")
     saved(place, "half: [")
-    until(lambda: pushes(live)["last"].get("outcome") == "refused", "the refusal", 20)
+    until(lambda: pushes(live)["last"].get("outcome") == "refused", "the refusal")
     assert f"{place.configs / HOME}:2: Not YAML" in pushes(live)["last"]["errors"][0]
     assert config_of_all(live) != {before}
 
@@ -166,7 +167,7 @@ def test_a_worker_that_dies_while_a_broken_file_lies_there_starts_with_what_was_
     os.kill(victim, signal.SIGKILL)
     until(lambda: not alive(victim), "the end of a worker")
     live.close()  # a connection may have been to that one
-    until(lambda: live.get("/readyz", operator=True)["workers"]["ready"] == 2, "another worker", 30)
+    until(lambda: live.get("/readyz", operator=True)["workers"]["ready"] == 2, "another worker")
     assert config_of_all(live) == {before}
 
 

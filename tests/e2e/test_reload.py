@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, ids, serving, until
+from tests.service import Place, Service, ids, serving
+from tests.waiting import until
 
 HOME, ABTEST = "scenes/home.yaml", "abtest.yaml"
 FILES = (ABTEST, HOME, "service.yaml", "scenes/discover.yaml", "models.yaml", "features.yaml")

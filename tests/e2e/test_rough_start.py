@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service import Place, recserve, serving, until
+from tests.service import Place, recserve, serving
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("output", [">/dev/full", ">&-"])
@@ -24,7 +25,7 @@ def test_a_full_or_closed_standard_output_stops_nothing(fresh: Callable[[], Plac
     with log.open("wb") as errors:
         process = subprocess.Popen(command, stderr=errors)
     try:
-        until(lambda: "serving configuration" in log.read_text(), "the start", 60)
+        until(lambda: "serving configuration" in log.read_text(), "the start")
         time.sleep(0.5)  # the greeting comes now, and nothing tells that it has failed
         assert process.poll() is None
     finally:
@@ -39,10 +40,10 @@ def test_signals_before_it_serves_are_carried_out_then(fresh: Callable[[], Place
         until(lambda: held(status.read_text()), "the mask")
         service.process.send_signal(signal.SIGHUP)
         service.process.send_signal(signal.SIGUSR1)
-        until(lambda: "operator " in service.text(), "the start", 60)
+        until(lambda: "operator " in service.text(), "the start")
         service.operator = int(service.text().partition("operator ")[2].partition("/metrics")[0].rpartition(":")[2])
-        until(lambda: service.figure("recserve_worker_restarts_total", reason="asked") == 1, "the replacement", 30)
-        until(lambda: service.figure("recserve_pushes_total", outcome="unchanged") == 1, "the push", 30)
+        until(lambda: service.figure("recserve_worker_restarts_total", reason="asked") == 1, "the replacement")
+        until(lambda: service.figure("recserve_pushes_total", outcome="unchanged") == 1, "the push")
 
 
 def held(status: str) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, ask_store, ids, recserve, serving, until
+from tests.service import Place, Service, ask_store, ids, recserve, serving
 from tests.valkey import running_valkey
+from tests.waiting import until
 
 NOW = float(int(time.time()))
 

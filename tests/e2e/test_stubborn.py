@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, alive, serving, until
+from tests.service import Place, alive, serving
+from tests.waiting import until
 
 STUBBORN = '''"""A channel that can't be told to stop."""
 

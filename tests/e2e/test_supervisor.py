@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, alive, children, ids, serving, until
+from tests.service import Place, Service, alive, children, ids, serving
+from tests.waiting import until
 
 CLIENTS = 6
 
@@ -60,7 +61,7 @@ class Traffic:
     def more(self, count: int = 50) -> None:
         """Wait until so many more were answered."""
         wanted = self.answers + count
-        until(lambda: self.answers >= wanted, f"{count} more answers", 30)
+        until(lambda: self.answers >= wanted, f"{count} more answers")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_a_killed_worker_takes_no_more_than_it_held_and_no_count_falls(live: Ser
         os.kill(live.workers[0], signal.SIGKILL)
         traffic.more()
         until(lambda: live.figure("recserve_worker_restarts_total", reason="exited") == restarts + 1, "the restart")
-        until(lambda: whole(live), "another worker", 30)
+        until(lambda: whole(live), "another worker")
         traffic.more()
         assert answered(live) >= before
     # A client has one request at a time; it may have had another on a connection that was gone already.
@@ -127,9 +128,9 @@ def test_a_stopped_worker_leaves_new_connections_to_the_others_and_is_replaced(l
     for user in shop.user_ids[:20]:
         with closing(live.another()) as own:
             assert len(own.ask("home", user)["items"]) == 10
-    until(lambda: live.figure("recserve_worker_restarts_total", reason="stalled") == 1, "the restart", 30)
+    until(lambda: live.figure("recserve_worker_restarts_total", reason="stalled") == 1, "the restart")
     assert not alive(stopped)
-    until(lambda: whole(live), "another worker", 30)
+    until(lambda: whole(live), "another worker")
 
 
 def test_rolling_replaces_both_workers_without_an_error(live: Service, shop: Shop) -> None:
@@ -137,8 +138,8 @@ def test_rolling_replaces_both_workers_without_an_error(live: Service, shop: Sho
     before = {one["pid"] for one in workers(live)}
     with Traffic(live, shop.user_ids) as traffic:
         live.process.send_signal(signal.SIGUSR1)
-        until(lambda: live.figure("recserve_worker_restarts_total", reason="asked") == 2, "the replacements", 60)
-        until(lambda: not any(map(alive, before)), "the end of the old ones", 30)
+        until(lambda: live.figure("recserve_worker_restarts_total", reason="asked") == 2, "the replacements")
+        until(lambda: not any(map(alive, before)), "the end of the old ones")
         traffic.more()
     assert traffic.failures == []
     assert whole(live)
@@ -150,13 +151,13 @@ def test_a_release_that_is_gone_later_leaves_the_workers_that_serve(live: Servic
     [release] = live.output.parent.glob("releases/*/manifest.json")
     release.rename(release.with_name("was"))
     os.kill(live.workers[0], signal.SIGKILL)
-    until(lambda: live.figure("recserve_worker_restarts_total", reason="refused") >= 1, "a refusal", 30)
+    until(lambda: live.figure("recserve_worker_restarts_total", reason="refused") >= 1, "a refusal")
     until(lambda: "can't start" in live.text(), "its words in the log")
     assert "manifest.json" in live.text()
     with closing(live.another()) as own:
         assert len(own.ask("home", shop.user_ids[0])["items"]) == 10
     release.with_name("was").rename(release)
-    until(lambda: whole(live), "two workers", 30)
+    until(lambda: whole(live), "two workers")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -167,7 +168,7 @@ def test_nothing_outlives_the_supervisor(fresh: Callable[[], Place], number: sig
         started = [*service.workers, service.watchdog, *children(service.watchdog)]
         assert len(started) == 4
         os.kill(service.process.pid, number)
-        until(lambda: not any(map(alive, started)), "the end of all", 20)
+        until(lambda: not any(map(alive, started)), "the end of all")
         service.process.wait(20)
     if number == signal.SIGKILL:
         with serving(place) as after:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from app.faults.pipe import Faults
 from app.faults.proxy import Proxy
+from tests.waiting import comes
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 PATIENCE = 10.0
@@ -72,12 +73,6 @@ async def echoed(streams: Streams, data: bytes) -> bytes:
     return bytes(await soon(streams[0].readexactly(len(data))))
 
 
-async def eventually(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for are counters of real sockets, not events
-            await asyncio.sleep(0.001)
-
-
 async def silent(reader: asyncio.StreamReader) -> bool:
     """Nothing comes; a loop turn or two is enough on one machine, a little more is given."""
     with contextlib.suppress(TimeoutError):
@@ -119,7 +114,7 @@ def test_late_and_slow_bytes_arrive_complete_and_in_order(
             writer.write_eof()
             assert await soon(reader.read(-1)) == b"".join(chunks)
             assert proxy.up.received == proxy.up.sent == proxy.down.sent == sum(map(len, chunks))
-            await eventually(lambda: proxy.connections == 0)
+            await comes(lambda: proxy.connections == 0, "its end")
             assert (proxy.up.held, proxy.down.held, proxy.unreachable) == (0, 0, 0)
 
     run(work())
@@ -159,15 +154,15 @@ def test_a_black_hole_takes_bytes_and_its_connections_stay_silent_while_new_ones
             assert await echoed(old, b"x") == await echoed(untouched, b"x") == b"x"
             proxy.set(down=Faults(hole=True))
             old[1].write(b"lost")
-            await eventually(lambda: proxy.down.swallowed == 4)
+            await comes(lambda: proxy.down.swallowed == 4, "the bytes")
             proxy.heal()
             old[1].write(b"more")
-            await eventually(lambda: proxy.down.swallowed == 8)
+            await comes(lambda: proxy.down.swallowed == 8, "the bytes")
             assert await silent(old[0])
             assert await echoed(untouched, b"whole") == b"whole"
             assert await echoed(await connect(), b"new") == b"new"
             old[1].write_eof()
-            await eventually(lambda: proxy.connections == 2)  # given up by its client: closed on both sides
+            await comes(lambda: proxy.connections == 2, "its end")  # given up by its client: closed on both sides
 
     run(work())
 
@@ -178,9 +173,9 @@ def test_what_was_on_its_way_when_the_hole_opened_is_lost_too() -> None:
             _, writer = await connect()
             proxy.set(up=Faults(latency=0.02))
             writer.write(b"under way")
-            await eventually(lambda: proxy.up.held == 9)
+            await comes(lambda: proxy.up.held == 9, "the bytes")
             proxy.set(up=Faults(hole=True))
-            await eventually(lambda: proxy.up.swallowed == 9)
+            await comes(lambda: proxy.up.swallowed == 9, "the bytes")
             assert (proxy.up.sent, proxy.up.held) == (0, 0)
 
     run(work())
@@ -208,8 +203,8 @@ def test_a_half_closed_connection_still_takes_bytes_the_other_way() -> None:
             assert proxy.half_close(down=True) == 1
             assert await soon(reader.read(-1)) == b""
             writer.write(b"still heard")
-            await eventually(lambda: proxy.up.sent == 1 + len(b"still heard"))
-            await eventually(lambda: proxy.down.swallowed == len(b"still heard"))
+            await comes(lambda: proxy.up.sent == 1 + len(b"still heard"), "the bytes")
+            await comes(lambda: proxy.down.swallowed == len(b"still heard"), "the bytes")
 
     run(work())
 
@@ -236,7 +231,7 @@ def test_a_receiver_that_does_not_read_stops_the_sender_at_the_buffers_size() ->
             _, writer = await connect()
             proxy.set(up=Faults(latency=30.0))
             writer.write(bytes(sent))
-            await eventually(lambda: proxy.up.held >= 1 << 16)
+            await comes(lambda: proxy.up.held >= 1 << 16, "the bytes")
             writer.write(b"")
             assert proxy.up.most_held <= 2 << 16
             assert proxy.up.received < sent
@@ -266,6 +261,6 @@ def test_an_upstream_that_is_not_there_is_a_reset_and_is_counted() -> None:
             reader, _ = await connect()
             with pytest.raises(ConnectionResetError):
                 await soon(reader.read(1))
-            await eventually(lambda: proxy.unreachable == 1)
+            await comes(lambda: proxy.unreachable == 1, "its count")
 
     run(work())

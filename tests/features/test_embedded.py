@@ -4,8 +4,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,6 +11,7 @@ import pytest
 
 from features.embedded import LONGEST_SOCKET_PATH, EmbeddedStore
 from features.errors import StoreUnavailable
+from tests.waiting import until
 
 SERVICE = """
 import sys, time
@@ -39,15 +38,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 8.0) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def answers(url: str) -> bool:
@@ -79,7 +69,7 @@ def test_killed_server_comes_back_with_its_data_at_the_same_url(tmp_path: Path) 
         first = store.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        assert eventually(lambda: store.restarts == 1 and answers(url))
+        until(lambda: store.restarts == 1 and answers(url), "a restart")
         assert ask(url, "GET key") == b"$5\r\nvalue\r\n"
         assert store.pid != first
         assert reports == ["The private store server exited with status -9; restarting it."]
@@ -95,8 +85,8 @@ def test_killed_watchdog_takes_the_server_along_and_both_come_back(tmp_path: Pat
         assert first is not None
         assert running is not None
         running.kill()
-        assert eventually(lambda: not alive(first))
-        assert eventually(lambda: store.pid not in (None, first) and answers(url))
+        until(lambda: not alive(first), "its end")
+        until(lambda: store.pid not in (None, first) and answers(url), "another server")
     finally:
         store.stop()
     assert not answers(url)
@@ -120,8 +110,8 @@ def test_server_does_not_outlive_a_killed_service(service: "subprocess.Popen[str
         url, pid = service.stdout.readline().split()
         assert answers(url)
         service.kill()
-    assert eventually(lambda: not alive(int(pid)))
-    assert eventually(lambda: not Path(unquote(url.removeprefix("unix://"))).parent.exists())
+    until(lambda: not alive(int(pid)), "its end")
+    until(lambda: not Path(unquote(url.removeprefix("unix://"))).parent.exists(), "the folder's removal")
     # The lock went with the last process that could write: a new service starts at once.
     store = EmbeddedStore(tmp_path / "store")
     store.start()
@@ -137,7 +127,7 @@ def test_signal_to_the_service_s_process_group_leaves_the_server_alone(
         assert os.getpgid(int(pid)) != os.getpgid(service.pid)
         os.killpg(service.pid, signal.SIGUSR1)
     # SIGUSR1 ended the service; its server follows by the pipe, not by the signal.
-    assert eventually(lambda: not alive(int(pid)))
+    until(lambda: not alive(int(pid)), "its end")
     assert not answers(url)
 
 

@@ -13,7 +13,7 @@ import uvloop
 from app.asgi import Message, Scope
 from app.listeners import Listener, ListenError, bind, serve, url
 from tests.http.service import Reply, Service
-from tests.http.test_shell import until
+from tests.waiting import until
 
 
 async def empty(scope: Scope, receive: Callable[[], Awaitable[Message]], send: Callable[..., Awaitable[None]]) -> None:
@@ -52,8 +52,8 @@ def test_a_drain_finishes_what_is_in_flight_and_takes_nothing_new() -> None:
         assert service.engine.entered.wait(10)
         idle = socket.create_connection(("127.0.0.1", service.port))
         service.stop()
-        until(lambda: service.readiness.draining)
-        until(lambda: refused(service.port))
+        until(lambda: service.readiness.draining, "draining")
+        until(lambda: refused(service.port), "a refusal")
         assert idle.recv(1) == b""
         idle.close()
         # The operator's listener goes last.

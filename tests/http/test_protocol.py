@@ -11,8 +11,8 @@ import pytest
 
 from app.protocol import HEADERS, Protocol
 from tests.http.service import Service
-from tests.http.test_shell import until
 from tests.http.wire_client import connected, post
+from tests.waiting import until
 
 START = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 
@@ -72,7 +72,7 @@ def test_bytes_that_are_not_http_inside_a_body_are_a_400(service: Service) -> No
         status, _, problem = wire.problem()
         assert (status, problem["type"]) == (400, "urn:recserve:problem:malformed-request")
         assert wire.ends()
-    until(lambda: service.metrics.disconnects == gone + 1)
+    until(lambda: service.metrics.disconnects == gone + 1, "its count")
 
 
 def test_the_deadline_counts_from_the_first_byte(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_the_deadline_counts_from_the_first_byte(service: Service, monkeypatch: 
 def test_connections_beyond_the_limit_are_answered_and_closed() -> None:
     with Service(connections=3) as service, contextlib.ExitStack() as stack:
         open_ones = [stack.enter_context(connected(service)) for _ in range(3)]
-        until(lambda: service.gate.connections == 3)
+        until(lambda: service.gate.connections == 3, "all connections")
         with connected(service) as wire:
             status, headers, problem = wire.problem()
             assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
@@ -107,7 +107,7 @@ def test_connections_beyond_the_limit_are_answered_and_closed() -> None:
         open_ones[0].send(post())
         assert open_ones[0].answer()[0] == 200
         open_ones[1].socket.close()
-        until(lambda: service.gate.connections == 2)
+        until(lambda: service.gate.connections == 2, "room for one")
         assert service.recommend().status == 200
         text = service.ask("GET", "/metrics", operator=True).body.decode()
         assert "recserve_connections_refused_total 1.0" in text

@@ -13,8 +13,8 @@ import pytest
 from app.logs import ACCESS
 from app.protocol import Protocol
 from tests.http.service import Service
-from tests.http.test_shell import until
 from tests.http.wire_client import BODY, connected, post
+from tests.waiting import until
 
 AT_ONCE = "interactive requests are refused for now"
 
@@ -179,7 +179,7 @@ def test_requests_of_one_turn_of_the_loop_count_before_they_take_their_places() 
             for _, wire in wires:
                 wire.send(post(body=b'{"scene": "home", "user_id": "slow"}'))
             stall.set()
-            until(lambda: shed(service) == 8)
+            until(lambda: shed(service) == 8, "all refusals")
             service.engine.release.set()
             answers = [wire.answer() for _, wire in wires]
         finally:

@@ -9,6 +9,7 @@ import pytest
 
 from app.lag import LoopLag
 from tests.http.service import Reply, Service
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("path", ["/recommend", "/events"])
@@ -83,7 +84,7 @@ def test_a_client_that_leaves_is_not_an_error(service: Service) -> None:
         gone = service.metrics.disconnects
         with socket.create_connection(("127.0.0.1", service.port)) as sock:
             sock.sendall(b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + head)
-        until(lambda gone=gone: service.metrics.disconnects == gone + 1)
+        until(lambda gone=gone: service.metrics.disconnects == gone + 1, "its count")
     assert sum(service.metrics.internal_errors.values()) == bugs
 
 
@@ -136,13 +137,3 @@ def test_how_long_requests_wait_for_their_turn_is_noted() -> None:
         assert service.ask("GET", "/healthz").status == 200
     assert len(waits) == 2
     assert min(waits) >= 0.0
-
-
-def until(condition: object) -> None:
-    """Wait for what another thread does, without a fixed pause."""
-    ticks = threading.Event()
-    for _ in range(500):
-        if condition():  # type: ignore[operator] # a callable
-            return
-        ticks.wait(0.01)
-    raise AssertionError("it did not happen within 5 s")

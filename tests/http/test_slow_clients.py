@@ -17,8 +17,8 @@ from app.body import BodyReader
 from app.logs import Throttle
 from app.protocol import Protocol
 from tests.http.service import Service
-from tests.http.test_shell import until
 from tests.http.wire_client import connected, post
+from tests.waiting import until
 
 HEAD = b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW = HEAD + b"Content-Length: 100\r\n\r\n{"
@@ -56,7 +56,7 @@ def test_a_body_that_does_not_come_holds_no_place_and_is_408() -> None:
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(Service(limit=1, bodies=BodyReader(seconds=0.3)))
         slow = [stack.enter_context(sent(service, SLOW)) for _ in range(8)]
-        until(lambda: service.bodies.reading == 8)
+        until(lambda: service.bodies.reading == 8, "the heads")
         assert service.recommend(user_id="1607").status == 200
         for sock in slow:
             response, problem = answer(sock)
@@ -64,7 +64,7 @@ def test_a_body_that_does_not_come_holds_no_place_and_is_408() -> None:
             assert response.getheader("connection") == "close"
             sock.shutdown(socket.SHUT_WR)
             assert closes(sock)
-        until(lambda: service.bodies.reading == 0)
+        until(lambda: service.bodies.reading == 0, "their end")
         assert service.bodies.slow == 8
         assert "recserve_slow_bodies_total 8.0" in service.ask("GET", "/metrics", operator=True).body.decode()
 
@@ -84,7 +84,7 @@ def test_beyond_the_limit_of_bodies_only_those_that_are_there_are_read() -> None
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(Service(bodies=BodyReader(seconds=10.0, at_once=2)))
         slow = [stack.enter_context(sent(service, SLOW)) for _ in range(2)]
-        until(lambda: service.bodies.reading == 2)
+        until(lambda: service.bodies.reading == 2, "the heads")
         with connected(service, post()) as wire:
             assert wire.answer()[0] == 200
         response, problem = answer(stack.enter_context(sent(service, SLOW)))
@@ -92,7 +92,7 @@ def test_beyond_the_limit_of_bodies_only_those_that_are_there_are_read() -> None
         assert response.getheader("retry-after") == "1"
         for sock in slow:
             sock.close()
-        until(lambda: service.bodies.reading == 0)
+        until(lambda: service.bodies.reading == 0, "their end")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_connection_without_a_request_is_closed_as_an_idle_one(monkeypatch: py
 def test_a_body_or_an_answer_may_take_longer_than_a_head(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Protocol, "head_seconds", 0.0)
     with sent(service, HEAD + b"Content-Length: 17\r\n\r\n{") as sock:
-        until(lambda: service.bodies.reading == 1)
+        until(lambda: service.bodies.reading == 1, "the heads")
         sock.sendall(b'"scene": "home"}')
         assert sock.recv(12) == b"HTTP/1.1 200"
 

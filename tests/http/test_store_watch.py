@@ -17,7 +17,7 @@ from features.embedded import server_binary
 from features.errors import CommandError, StoreError, StoreShunned, StoreTimeout, StoreUnavailable
 from features.memory_store import MemoryStore
 from features.resilient import Resilient
-from tests.service import until
+from tests.waiting import until
 
 PASSWORD = "hunter2"
 

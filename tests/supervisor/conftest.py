@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 from app.supervisor.fleet import Fleet
 from app.supervisor.messages import Family, Spec
@@ -59,10 +58,3 @@ async def fleet_of(folder: Path, wanted: int, limits: Limits = QUICK, mode: str 
             yield place
         finally:
             await fleet.drain()
-
-
-async def until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
-    """Wait for something that must come."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - of another process nothing tells
-            await asyncio.sleep(0.01)

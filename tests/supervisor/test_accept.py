@@ -15,7 +15,7 @@ import uvloop
 from app.accept import Acceptor, Peers
 from app.gate import Gate
 from app.server import _most_open
-from tests.supervisor.conftest import until
+from tests.waiting import comes
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -56,13 +56,13 @@ def test_who_holds_more_than_the_others_leaves_a_burst_to_them() -> None:
             address, peers = sock.getsockname(), Peers(0.0)
             full = Side(sock, peers)
             clients = await connect(address, 8)
-            await until(lambda: len(full.open) == 8, "nobody else takes them")
+            await comes(lambda: len(full.open) == 8, "nobody else takes them")
             # Another descriptor of the same socket, as another process has it.
             other = sock.dup()
             free = Side(other, Peers(0.0))
             peers.connections = 4.0
             clients += await connect(address, 1)
-            await until(lambda: len(full.open) + len(free.open) == 9, "the ninth")
+            await comes(lambda: len(full.open) + len(free.open) == 9, "the ninth")
             assert len(free.open) == 1
             for side in (full, free):
                 await side.close()
@@ -79,7 +79,7 @@ def test_a_process_alone_takes_all_at_once() -> None:
             sock.setblocking(False)
             alone = Side(sock, Peers())
             clients = await connect(sock.getsockname(), 200)
-            await until(lambda: len(alone.open) == 200, "all connections")
+            await comes(lambda: len(alone.open) == 200, "all connections")
             await alone.close()
             for client in clients:
                 client.close()
@@ -126,7 +126,7 @@ def test_without_descriptors_it_waits_and_goes_on(caplog: pytest.LogCaptureFixtu
             sock.setblocking(False)
             side = Side(Exhausted(sock, 1), Peers())
             [client] = await connect(sock.getsockname(), 1)
-            await until(lambda: side.open, "the connection")
+            await comes(lambda: side.open, "the connection")
             await side.close()
             client.close()
 
@@ -140,12 +140,12 @@ def test_with_as_many_as_it_may_hold_it_leaves_the_others_waiting() -> None:
             sock.setblocking(False)
             side = Side(sock, Peers(), most=3)
             clients = await connect(sock.getsockname(), 5)
-            await until(lambda: len(side.open) == 3, "as many as it may hold")
+            await comes(lambda: len(side.open) == 3, "as many as it may hold")
             for _ in range(100):
                 await asyncio.sleep(0)
             assert len(side.open) == 3
             side.open.pop().close()
-            await until(lambda: len(side.open) == 3, "one of those that waited")
+            await comes(lambda: len(side.open) == 3, "one of those that waited")
             await side.close()
             for client in clients:
                 client.close()

@@ -17,7 +17,8 @@ import pytest
 from app.supervisor.handle import WorkerBug, WorkerGone
 from app.supervisor.seat import StartRefused
 from tests.service import alive
-from tests.supervisor.conftest import QUICK, fleet_of, until
+from tests.supervisor.conftest import QUICK, fleet_of
+from tests.waiting import comes
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -51,7 +52,7 @@ def test_a_killed_worker_is_replaced_under_its_number_and_no_count_falls(tmp_pat
             os.kill(first.pid, signal.SIGKILL)
             with pytest.raises(WorkerGone):
                 await first.call("status")
-            await until(lambda: len(place.fleet.workers) == 2 and first not in place.fleet.workers, "another worker")
+            await comes(lambda: len(place.fleet.workers) == 2 and first not in place.fleet.workers, "another worker")
             assert [one.slot for one in place.fleet.workers] == [0, 1]
             assert first.pid not in {one.pid for one in place.fleet.workers}
             assert place.fleet.restarts == {"exited": 1}
@@ -70,9 +71,9 @@ def test_a_worker_that_gives_no_sign_of_life_is_killed_and_others_serve_meanwhil
             os.kill(stopped.pid, signal.SIGSTOP)
             for _ in range(20):
                 assert await place.ask() == other.pid
-            await until(lambda: place.fleet.restarts == {"stalled": 1}, "the restart")
+            await comes(lambda: place.fleet.restarts == {"stalled": 1}, "the restart")
             assert not alive(stopped.pid)
-            await until(lambda: len(place.fleet.workers) == 2, "another worker")
+            await comes(lambda: len(place.fleet.workers) == 2, "another worker")
 
     run(work())
 
@@ -83,7 +84,7 @@ def test_a_blocked_loop_is_no_sign_of_life(tmp_path: Path) -> None:
             await place.fleet.start()
             with pytest.raises(WorkerGone):
                 await place.fleet.workers[0].call("hang")
-            await until(lambda: place.fleet.restarts == {"stalled": 1}, "the restart")
+            await comes(lambda: place.fleet.restarts == {"stalled": 1}, "the restart")
 
     run(work())
 
@@ -96,7 +97,7 @@ def test_a_worker_whose_pool_is_held_by_what_nobody_waits_for_is_replaced(tmp_pa
             await held.call("stick", seconds=9.0)
             await asyncio.gather(*(held.call("status") for _ in range(3)))
             await held.call("stick", seconds=11.0)
-            await until(lambda: place.fleet.restarts == {"stuck": 1}, "the replacement")
+            await comes(lambda: place.fleet.restarts == {"stuck": 1}, "the replacement")
             assert place.fleet.workers[0].pid != held.pid
 
     run(work())
@@ -111,7 +112,7 @@ def test_a_worker_above_the_memory_ceiling_goes_after_another_has_come(tmp_path:
             writer.write(b"first\n")
             assert int(await reader.readline()) == fat.pid
             await fat.call("grow", size=2 << 30)
-            await until(lambda: place.fleet.restarts == {"memory": 1}, "the replacement")
+            await comes(lambda: place.fleet.restarts == {"memory": 1}, "the replacement")
             [after] = place.fleet.workers
             assert (fat.ending, after.slot) == ("memory", 1)
             assert fat.alive
@@ -121,7 +122,7 @@ def test_a_worker_above_the_memory_ceiling_goes_after_another_has_come(tmp_path:
             writer.write(b"second\n")
             assert int(await reader.readline()) == fat.pid
             writer.close()
-            await until(lambda: not fat.alive, "its end")
+            await comes(lambda: not fat.alive, "its end")
             assert fat.exited.result() == 0
 
     run(work())
@@ -184,9 +185,9 @@ def test_later_crashes_are_retried_until_one_serves(tmp_path: Path) -> None:
             await place.fleet.start()
             place.mode("refuse")
             os.kill(place.fleet.workers[0].pid, signal.SIGKILL)
-            await until(lambda: place.fleet.restarts["refused"] >= 2, "refusals")
+            await comes(lambda: place.fleet.restarts["refused"] >= 2, "refusals")
             place.mode("serve")
-            await until(lambda: place.fleet.workers, "a worker")
+            await comes(lambda: place.fleet.workers, "a worker")
 
     run(work())
 
@@ -225,7 +226,7 @@ def test_workers_that_start_later_follow_what_was_pushed(tmp_path: Path) -> None
             await place.fleet.start()
             place.fleet.spec = msgspec.structs.replace(place.fleet.spec, config=str(pushed))
             os.kill(place.fleet.workers[0].pid, signal.SIGKILL)
-            await until(lambda: place.fleet.restarts and place.fleet.workers, "another worker")
+            await comes(lambda: place.fleet.restarts and place.fleet.workers, "another worker")
             [(_, told)] = await place.fleet.ask("status")
             assert (told["config"], told["early"]) == (str(pushed), True)
 

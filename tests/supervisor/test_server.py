@@ -11,7 +11,7 @@ import uvloop
 from app.accept import Peers
 from app.listeners import Listener, bind, serve
 from app.server import Stop
-from tests.supervisor.conftest import until
+from tests.waiting import comes
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -64,7 +64,7 @@ def test_a_lingering_connection_is_told_to_close_with_its_next_answer() -> None:
         stop.linger = 30.0
         stop.set()
         [server] = stop.servers
-        await until(lambda: server.config.loaded_app is not answer, "the retirement")
+        await comes(lambda: server.config.loaded_app is not answer, "the retirement")
         # Nothing crosses: the server keeps it open until it is asked again.
         assert b"connection: close" in await ask(reader, writer)
         assert await reader.read() == b""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from app.listeners import serve
 from app.server import Stop
-from tests.supervisor.conftest import until
+from tests.waiting import comes
 
 
 class Asked:
@@ -50,13 +50,13 @@ def test_many_signals_while_one_is_obeyed_make_for_one_more_call() -> None:
         task = asyncio.create_task(serving(act, stop, ready))
         await ready.wait()
         os.kill(os.getpid(), signal.SIGUSR1)
-        await until(lambda: act.calls == 1, "the first call")
+        await comes(lambda: act.calls == 1, "the first call")
         for _ in range(30):
             os.kill(os.getpid(), signal.SIGUSR1)
             await turns()
         assert act.calls == 1
         act.go.set()
-        await until(lambda: act.calls == 2, "the second call")
+        await comes(lambda: act.calls == 2, "the second call")
         await turns(100)
         assert act.calls == 2
         stop.set()
@@ -69,7 +69,7 @@ def test_a_signal_that_came_before_is_obeyed_once_it_serves() -> None:
     async def work() -> None:
         act, stop, ready = Asked(), Stop(), asyncio.Event()
         task = asyncio.create_task(serving(act, stop, ready, [signal.SIGUSR1, signal.SIGUSR1]))
-        await until(lambda: act.calls == 1, "the call")
+        await comes(lambda: act.calls == 1, "the call")
         assert ready.is_set()
         stop.set()
         await task
