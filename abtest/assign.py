@@ -1,9 +1,9 @@
 """One request's assignment: which bucket of which experiment, in every layer, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from abtest.decide import decide, enter, lives, whitelisted
+from abtest.decide import decide, enter, lives, outside, whitelisted
 from abtest.decision import DEFAULT_LABELS, Assignment, Found
 from abtest.hashing import SLOTS, encode_unit, murmur3_32, slot_of
 from abtest.params import Value
@@ -31,35 +31,24 @@ def assign(
         for launch in plan.launches:
             if launch.holds(context, now):
                 params |= launch.settings
-    wanted = _wanted(plan, forced) if forced else None
-    place = _Place(plan.domains, encoded, now) if plan.domains is not None and not held else None
+    if held:
+        found = [outside(layer, "holdout", encoded[layer.unit]) for layer in plan.layers]
+    elif plan.domains is None:
+        found = decide(plan.layers, encoded, context, now)
+    else:
+        found = _in_domains(plan.layers, plan.domains, encoded, context, now)
+    if forced:
+        found = _forced(plan, forced, encoded, found)
     buckets: dict[str, str] = {}
-    found: list[Found] = []
-    for layer in plan.layers:
-        key = encoded[layer.unit]
-        if wanted is not None and layer.name in wanted:
-            decision = _force(layer, key, wanted[layer.name])
-        elif held:
-            decision = _out(layer, "holdout", key)
-        elif key is None:
-            decision = _out(layer, "no_unit")
-        elif place is None:
-            decision = decide(layer, key, context, now)
-        else:
-            decision = place.decide(layer, key, context, now)
+    for decision in found:
         bucket = decision[6]
         if bucket is None:
-            buckets[layer.name] = DEFAULT_LABELS[decision[1]]
+            buckets[decision[0].name] = DEFAULT_LABELS[decision[1]]
         else:
-            buckets[layer.name] = bucket.label
+            buckets[decision[0].name] = bucket.label
             params |= bucket.settings
-        found.append(decision)
     read_only: Mapping[str, Value] = MappingProxyType(params)
     return _new(Assignment, (read_only, buckets, tuple(found)))
-
-
-def _out(layer: Layer, reason: str, key: bytes | None = None, slot: int | None = None) -> Found:
-    return (layer, reason, key, slot, None, None, None, False, None)
 
 
 def _is_held(holdout: Holdout, encoded: Mapping[str, bytes | None]) -> bool:
@@ -67,29 +56,35 @@ def _is_held(holdout: Holdout, encoded: Mapping[str, bytes | None]) -> bool:
     return key is not None and murmur3_32(holdout.prefix + key, 0) * SLOTS >> 32 < holdout.slots
 
 
-class _Place:
-    """Where one unit is among the domains of a scene."""
-
-    def __init__(self, domains: Domains, encoded: Mapping[str, bytes | None], now: float) -> None:
-        self.key = encoded[domains.unit]
-        self.domain, self.tester = (None, None) if self.key is None else placed(domains, self.key, now)
-
-    def decide(self, layer: Layer, key: bytes, context: Mapping[str, object], now: float) -> Found:
-        if self.key is None:
-            return _out(layer, "no_unit", key)
-        if self.domain is None:
-            return _out(layer, "unallocated", key)
-        if not self.domain.exclusive:
-            return decide(layer, key, context, now)
-        slot = slot_of(self.domain.prefix, self.key)
-        holder = self.domain.table[slot] if self.tester is None else self.tester[0]
-        if holder is None:
-            return _out(layer, "unallocated", key, slot)
-        if holder.layer != layer.name:
-            return _out(layer, "other_domain", key, slot)
-        if self.tester is not None:
-            return whitelisted(layer, key, slot, *self.tester)
-        return enter(layer, key, slot, holder, context, now)
+def _in_domains(
+    layers: Sequence[Layer],
+    domains: Domains,
+    encoded: Mapping[str, bytes | None],
+    context: Mapping[str, object],
+    now: float,
+) -> list[Found]:
+    key = encoded[domains.unit]
+    domain, tester = (None, None) if key is None else placed(domains, key, now)
+    slot, holder = None, None
+    if domain is not None and key is not None:
+        if not domain.exclusive:
+            return decide(layers, encoded, context, now)
+        slot = slot_of(domain.prefix, key)
+        holder = domain.table[slot] if tester is None else tester[0]
+    found: list[Found] = []
+    for layer in layers:
+        own = encoded[layer.unit]
+        if own is None or key is None:
+            found.append(outside(layer, "no_unit", own))
+        elif holder is None or slot is None:
+            found.append(outside(layer, "unallocated", own, slot))
+        elif holder.layer != layer.name:
+            found.append(outside(layer, "other_domain", own, slot))
+        elif tester is not None:
+            found.append(whitelisted(layer, own, slot, *tester))
+        else:
+            found.append(enter(layer, own, slot, holder, context, now))
+    return found
 
 
 def placed(domains: Domains, key: bytes, now: float) -> tuple[Domain | None, tuple[Experiment, Bucket] | None]:
@@ -103,18 +98,21 @@ def placed(domains: Domains, key: bytes, now: float) -> tuple[Domain | None, tup
     return domains.table[slot_of(domains.prefix, key)], None
 
 
-def _wanted(plan: ScenePlan, forced: Mapping[str, str]) -> dict[str, tuple[Experiment, Bucket] | None]:
-    """Return what was forced, by layer; None for the defaults."""
-    wanted: dict[str, tuple[Experiment, Bucket] | None] = {}
-    names = [layer.name for layer in plan.layers]
+def _forced(
+    plan: ScenePlan, forced: Mapping[str, str], encoded: Mapping[str, bytes | None], found: list[Found]
+) -> list[Found]:
+    """Return the decisions with those that were forced in their places. Raises ValueError."""
+    at = {layer.name: number for number, layer in enumerate(plan.layers)}
+    found = found.copy()
     for name, label in forced.items():
-        if name not in names:
-            raise ValueError(f"the scene {plan.name} has no layer {name!r}. {nearest(name, names)}")
-        pairs = {b.label: (e, b) for e in plan.layer(name).experiments for b in e.buckets}
+        if name not in at:
+            raise ValueError(f"the scene {plan.name} has no layer {name!r}. {nearest(name, list(at))}")
+        layer = plan.layers[at[name]]
+        pairs = {b.label: (e, b) for e in layer.experiments for b in e.buckets}
         if label not in pairs and label.partition(":")[0] != "default":
             raise ValueError(f"the layer {name} has no bucket {label!r}. {nearest(label, (*pairs, 'default'))}")
-        wanted[name] = pairs.get(label)
-    return wanted
+        found[at[name]] = _force(layer, encoded[layer.unit], pairs.get(label))
+    return found
 
 
 def _force(layer: Layer, key: bytes | None, wanted: tuple[Experiment, Bucket] | None) -> Found:
