@@ -60,13 +60,14 @@ class Source:
 class Tally:
     """What became of the requests of one snapshot: how a push is judged.
 
-    `errors` are those that the service failed, `degraded` those that a step failed; what the load's level left out
-    doesn't count.
+    `errors` are those that the service failed, `degraded` those that a step failed, `empty` answers without any item;
+    what the load's level left out doesn't count.
     """
 
     requests: int = 0
     errors: int = 0
     degraded: int = 0
+    empty: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ class Service:
             )
         if answer.degraded and any(reason != LEVEL for _, reason in answer.degraded):
             tally.degraded += 1
+        if not len(answer.ids):
+            tally.empty += 1
         self._observe(outcome)
         self._ladder.saw(request.scene, pipeline.clock() - request.arrived, plan.budget)
         return answer

@@ -8,7 +8,8 @@ crossed by chance once in seventy pushes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import operator
+from typing import NamedTuple
 
 LEAST = 50  # answers on either side
 RISE = 0.02  # a rise below two in a hundred answers stops no push
@@ -16,22 +17,22 @@ CHANCE = 0.00135  # of three standard deviations, one-sided
 EARLY = CHANCE / 10  # for looks before the end, so that looking often doesn't find by chance
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Answers of one worker or several: all, those that were errors, and those that named a degraded step."""
+class Counts(NamedTuple):
+    """Answers of one worker or several: all, the errors, those that named a degraded step, those without any item."""
 
     requests: int = 0
     errors: int = 0
     degraded: int = 0
+    empty: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.requests + other.requests, self.errors + other.errors, self.degraded + other.degraded)
+    def plus(self, other: Counts) -> Counts:
+        """Both together."""
+        return Counts(*map(operator.add, self, other))
 
     def since(self, before: Counts) -> Counts:
         """What came after `before`; all of it when counting has started again since."""
-        if self.requests < before.requests or self.errors < before.errors or self.degraded < before.degraded:
-            return self
-        return Counts(self.requests - before.requests, self.errors - before.errors, self.degraded - before.degraded)
+        came = Counts(*map(operator.sub, self, before))
+        return self if min(came) < 0 else came
 
 
 def enough(trying: Counts, others: Counts) -> bool:
@@ -50,6 +51,7 @@ def worse(trying: Counts, others: Counts, *, last: bool = True) -> str | None:
     for what, bad, bad_of_others in (
         ("failed", trying.errors, others.errors),
         ("were degraded", trying.degraded, others.degraded),
+        ("were empty", trying.empty, others.empty),
     ):
         # A request counts when it begins and its failure when it ends: one of before may end in this time.
         bad, bad_of_others = min(bad, trying.requests), min(bad_of_others, others.requests)

@@ -133,7 +133,7 @@ class Crew:
             # One that doesn't tell counts no answers; whether it is alive is the supervisor's affair.
             with contextlib.suppress(TimeoutError, WorkerBug):
                 said = await self._call(worker, "rates", self._reply)
-                total += Counts(int(said["requests"]), int(said["errors"]), int(said["degraded"]))
+                total = total.plus(Counts(*(int(said[name]) for name in Counts._fields)))
         return total
 
     async def end(self, worker: Worker) -> None:

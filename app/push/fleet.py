@@ -56,6 +56,6 @@ class Fleet(Protocol):
         `trusted`: people may be moved between buckets, because another worker has checked that nobody is, or
         because a person goes back to what served before.
         `restore` -> {restored}: swap back to the snapshot before, which is kept until `commit` -> {}.
-        `rates` -> {requests, errors, degraded}: answers counted since its snapshot serves.
+        `rates` -> {requests, errors, degraded, empty}: answers counted since its snapshot serves.
         `drain` -> {}: answer what is in flight, then end; the fleet starts another.
         """

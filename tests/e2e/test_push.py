@@ -128,23 +128,33 @@ def test_a_saved_file_is_served_without_being_asked_to(place: Place, live: Servi
     assert config_of_all(live) != {before}
 
 
-def test_a_push_that_degrades_answers_is_rolled_back_by_itself(place: Place, live: Service, shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (("budget: 120ms", "budget: 1ms"), "were degraded with it"),
+        ((SOLD, "sold: item.buyers < 0"), "were empty with it"),
+    ],
+)
+def test_a_push_that_makes_answers_worse_is_rolled_back_by_itself(
+    place: Place, live: Service, shop: Shop, edit: tuple[str, str], said: str
+) -> None:
     before = live.ask()["config"]
+    rolled_back = live.figure("recserve_pushes_total", outcome="rolled_back")
     plain = place.read(HOME)
     errors: list[str] = []
     with asking(live, shop):
         for attempt in range(5):  # with too few answers in the time of a trial nothing can be told
-            saved(place, plain.replace("k: 200", f"k: {210 + attempt}").replace("budget: 120ms", "budget: 1ms"))
+            saved(place, plain.replace("k: 200", f"k: {210 + attempt}").replace(*edit))
             errors = live.reload()
             if errors:
                 break
             saved(place, plain)
             assert live.reload() == []
-    [said] = errors
-    assert said.startswith("Rolled back after ")
-    assert "with it" in said
+    [error] = errors
+    assert error.startswith("Rolled back after ")
+    assert said in error
     assert config_of_all(live) == {before}
-    assert live.figure("recserve_pushes_total", outcome="rolled_back") == 1
+    assert live.figure("recserve_pushes_total", outcome="rolled_back") == rolled_back + 1
     assert pushes(live)["last"]["outcome"] == "rolled_back"
 
 

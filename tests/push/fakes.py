@@ -132,7 +132,7 @@ class FakeFleet:
         for worker in self.workers:
             asked = round(self.rate * seconds)
             failed = asked // 10 if "failing" in self.text(worker.serving) else 0
-            worker.counted += Counts(asked, failed, 0)
+            worker.counted = worker.counted.plus(Counts(asked, failed))
         await asyncio.sleep(0)
 
     def text(self, serving: Serving) -> str:
@@ -177,8 +177,7 @@ class FakeFleet:
         return {}
 
     async def _rates(self, worker: FakeWorker) -> Mapping[str, Any]:
-        counted = worker.counted
-        return {"requests": counted.requests, "errors": counted.errors, "degraded": counted.degraded}
+        return worker.counted._asdict()
 
     async def _drain(self, worker: FakeWorker) -> Mapping[str, Any]:
         self.kill(worker)

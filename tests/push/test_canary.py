@@ -55,6 +55,11 @@ def test_degraded_answers_count_like_errors() -> None:
     assert said == "20.0% of 500 answers were degraded with it, 1.0% of 1,500 without it."
 
 
+def test_empty_answers_count_like_errors() -> None:
+    said = worse(Counts(500, 0, 0, 500), Counts(1_500, 0, 0, 15))
+    assert said == "100.0% of 500 answers were empty with it, 1.0% of 1,500 without it."
+
+
 def test_too_few_answers_tell_nothing() -> None:
     assert worse(Counts(LEAST - 1, LEAST - 1), Counts(1_000)) is None
     assert worse(Counts(1_000, 1_000), Counts(LEAST - 1)) is None
@@ -78,7 +83,7 @@ def test_the_chance_is_the_hypergeometric_tail(here: int, there: int, data: st.D
     assert chance(bad, here, bad_there, there) == pytest.approx(ways / comb(here + there, here), rel=1e-6)
 
 
-counts = st.builds(Counts, st.integers(0, 500), st.integers(0, 600), st.integers(0, 600))
+counts = st.builds(Counts, st.integers(0, 500), st.integers(0, 600), st.integers(0, 600), st.integers(0, 600))
 
 
 @given(counts, counts, counts, counts)
@@ -89,6 +94,6 @@ def test_whatever_was_counted_can_be_judged(a: Counts, b: Counts, c: Counts, d: 
 
 
 def test_counting_that_started_again_counts_from_zero() -> None:
-    assert Counts(10, 1, 2).since(Counts(4, 1, 0)) == Counts(6, 0, 2)
+    assert Counts(10, 1, 2, 4).since(Counts(4, 1, 0, 1)) == Counts(6, 0, 2, 3)
     assert Counts(10, 1, 2).since(Counts(400, 1, 0)) == Counts(10, 1, 2)
-    assert Counts(1, 2, 3) + Counts(10, 20, 30) == Counts(11, 22, 33)
+    assert Counts(1, 2, 3, 4).plus(Counts(10, 20, 30, 40)) == Counts(11, 22, 33, 44)
