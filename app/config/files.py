@@ -9,9 +9,11 @@ from app.config import features_part, models_part, service_part
 from app.config.findings import Findings
 from app.config.problems import ConfigError, Mark, suggestion
 from app.config.yaml_nodes import MAX_BYTES, Document, read
+from app.texts import encodable
 
 EXPERIMENTS = "abtest.yaml"
 FILES = (service_part.FILE, features_part.FILE, models_part.FILE, EXPERIMENTS)
+NOT_UTF8 = "The name isn't UTF-8. Expected one that is: rename the file, or remove it."
 
 
 def read_all(findings: Findings, directory: Path, env: Mapping[str, str]) -> None:
@@ -34,6 +36,9 @@ def read_all(findings: Findings, directory: Path, env: Mapping[str, str]) -> Non
 def read_file(findings: Findings, directory: Path, name: str, env: Mapping[str, str]) -> None:
     """Read one file, or report why it can't be."""
     path = directory / name
+    if encodable(name) != name:
+        _unreadable(findings, name, NOT_UTF8)
+        return
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -46,7 +51,7 @@ def read_file(findings: Findings, directory: Path, name: str, env: Mapping[str, 
 
 
 def _unreadable(findings: Findings, name: str, message: str) -> None:
-    findings.documents[name] = Document(str(Path(findings.directory, name)))
+    findings.documents[name] = Document(encodable(str(Path(findings.directory, name))))
     findings.documents[name].positions[()] = Mark(findings.documents[name].file, 0)
     findings.add((name,), message)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.config.files import FILES
+from app.config.files import FILES, NOT_UTF8
 from app.config.yaml_nodes import MAX_BYTES
 from app.texts import encodable
 
@@ -120,7 +120,7 @@ def _listed(folder: Path) -> list[str]:
 
 def _read(path: Path, name: str) -> bytes:
     if encodable(name) != name:
-        raise _Refused("The name isn't UTF-8. Expected one that is: rename the file, or remove it.")
+        raise _Refused(NOT_UTF8)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         facts = os.fstat(descriptor)

@@ -66,17 +66,28 @@ def locked(releases: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def put_back_on_failure(releases: Path) -> Iterator[None]:
-    """What was active and previous is so again when the block fails."""
-    before = {path: path.read_text(encoding="utf-8") if path.exists() else None for path in _pointers(releases)}
+    """What was active and previous is so again when the block fails. Raises OSError before it begins, if at all.
+
+    Copies are made first, so that going back only renames them: that a full disk can do.
+    """
+    copies = {path: path.with_name(f".{path.name}.before") for path in _pointers(releases)}
     try:
-        yield
-    except BaseException:
-        for path, text in before.items():
-            if text is None:
-                path.unlink(missing_ok=True)
-            else:
-                replace(path, text)
-        raise
+        for path, copy in copies.items():
+            copy.unlink(missing_ok=True)
+            if path.exists():
+                replace(copy, path.read_text(encoding="utf-8"))
+        try:
+            yield
+        except BaseException:
+            for path, copy in copies.items():
+                if copy.exists():
+                    copy.replace(path)
+                else:
+                    path.unlink(missing_ok=True)
+            raise
+    finally:
+        for copy in copies.values():
+            copy.unlink(missing_ok=True)
 
 
 def files_of(manifest: Manifest) -> dict[str, dict[str, Any]]:

@@ -167,3 +167,12 @@ def test_a_file_that_is_not_read_is_named(tmp_path: Path) -> None:
     assert "feature.yml: Not read: it isn't a file of a configuration. Did you mean 'features.yaml'?" in str(
         raised.value
     )
+
+
+def test_a_file_name_that_is_not_utf_8_is_named_escaped(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "c")
+    (tmp_path / "c/scenes/home.yaml").rename(tmp_path / "c/scenes/\udcff.yaml")
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path / "c", env={})
+    said = "The name isn't UTF-8. Expected one that is: rename the file, or remove it."
+    assert rf"{tmp_path}/c/scenes/\xff.yaml: {said}" in str(raised.value)

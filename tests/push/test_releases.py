@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import threading
@@ -18,7 +19,7 @@ from app.cli import release
 from app.push.history import History
 from app.push.pinned import Pin
 from app.push.poke import NoService, find
-from app.push.releases import UNFINISHED, removable, remove, sweep
+from app.push.releases import UNFINISHED, previous, put_back_on_failure, removable, remove, sweep
 from features.growth import implausible
 from features.item_table import IdTable
 from features.lists import Lists
@@ -251,6 +252,29 @@ def test_what_a_running_service_refuses_is_put_back(
     assert "The running service refused it; what was active is so again." in said
     assert active(var / "releases") == "r1"
     assert not (var / "releases/previous").exists()
+
+
+def test_putting_back_writes_nothing(var: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that was filled meanwhile takes no new file, but renames."""
+    releases = var / "releases"
+    activate(releases, "r2")
+
+    def refused() -> None:
+        with put_back_on_failure(releases):
+            activate(releases, "r3")
+            assert (active(releases), previous(releases)) == ("r3", "r2")
+            monkeypatch.setattr(Path, "open", full)
+            raise RuntimeError("refused")
+
+    with pytest.raises(RuntimeError, match="refused"):
+        refused()
+    monkeypatch.undo()
+    assert (active(releases), previous(releases)) == ("r2", "r1")
+    assert not list(releases.glob(".*.before"))
+
+
+def full(path: Path, *how: object, **more: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def test_another_service_is_not_told(var: Path, operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
