@@ -21,9 +21,9 @@ serve: $(VENV)/.installed ## build the demo release if there is none, then serve
 	@exec $(BIN)/recserve serve --var $(VAR)
 
 test: $(VENV)/.installed-test ## the whole suite, against Valkey processes that it starts itself
-	@mkdir -p $(VAR); nice -n 5 $(BIN)/pytest -m quality >$(VAR)/quality.log 2>&1 & training=$$!; status=0; \
-	    $(BIN)/pytest -m "not quality" || status=1; \
-	    echo "training on real data sets, beside the others:"; wait $$training || status=1; cat $(VAR)/quality.log; \
+	@mkdir -p $(VAR); nice -n 5 $(BIN)/pytest -m long >$(VAR)/long.log 2>&1 & long=$$!; status=0; \
+	    $(BIN)/pytest -m "not long" || status=1; \
+	    echo "what takes minutes, beside the others:"; wait $$long || status=1; cat $(VAR)/long.log; \
 	    exit $$status
 
 check: $(VENV)/.installed-test ## format, lint, types, import contracts

@@ -4,7 +4,7 @@ import pytest
 
 from tests.quality.backtest import RETAIL, Result, backtest
 
-pytestmark = pytest.mark.quality
+pytestmark = pytest.mark.long
 HIT_RATE, NDCG = 0, 2
 
 

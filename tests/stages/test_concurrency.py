@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from features.errors import StoreTimeout
 from stages.guard import REASONS, Outcome
@@ -188,6 +189,7 @@ def play(root: Path, first: int, count: int) -> Played:
     return Played(answered, whole, reasons, handler.count)
 
 
+@pytest.mark.long
 def test_the_sealed_half_never_changes_and_only_steps_that_ran_are_read(loaded: LoadedRelease) -> None:
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         share = REQUESTS // PROCESSES
