@@ -46,8 +46,8 @@ class Watch:
 class Job:
     """One request's synchronous work: which variants run, on what, until when.
 
-    `refused` holds the rows that filters under `open` have dropped: where such a filter can't judge, it lets all
-    pass, and the fill must not bring back what it has judged before. `quality` is what the load allows; the steps in
+    `refused` holds the rows that filters have judged and dropped: the fill must not bring them back, where a filter
+    may see less (no channel's columns) or can't judge and lets all pass. `quality` is what the load allows; the steps in
     `left_out` don't run at its level, and at least `least` candidates are ranked. `over`: why no step may start any
     more.
     """
@@ -162,7 +162,7 @@ def run_filters(steps: Sequence[Step], batch: Candidates, job: Job) -> Candidate
         if job.watch is not None:
             job.watch.masks[step.name] = (batch, mask)
         kept &= mask
-        if step.on_fail == "open" and not mask.all():
+        if reason is None and not mask.all():
             job.refused.append(batch.rows[~mask])
         now_left = int(np.count_nonzero(kept))
         record = Record(step.name, perf_counter() - started, left, now_left, reason)

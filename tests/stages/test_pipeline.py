@@ -8,6 +8,7 @@ import pytest
 from features.errors import StoreUnavailable
 from features.lists import Lists
 from stages.runtime.release import LoadedRelease
+from tests.stages.fakes import fake
 from tests.stages.small import N_ITEMS, Engine, home, item, step
 
 
@@ -38,6 +39,17 @@ def test_a_delisted_item_is_absent_from_the_list_and_from_the_fallback(engine: E
     assert not (rows % 10 == 0).any()
     assert not (rows % 25 == 24).any()
     assert {tuple(c) for c in answer.channels} == {("fallback",)}
+
+
+def test_what_a_filter_dropped_does_not_come_back_by_the_fallback(engine: Engine) -> None:
+    """As one on a channel's rank would do, which items of the fallback don't have."""
+    plain = home(recall=home().recall[2:], filters=(), pre_rank=None, re_rank=())
+    recalled, _ = engine.run(plain, user_id=None, size=60)
+    weak = fake("filter", lambda _, batch: (batch.source == 0) | (np.arange(len(batch)) >= 10), "weak")
+    answer, _ = engine.run(replace(plain, filters=(weak,)), user_id=None, size=100)
+    assert ["fallback"] in answer.channels
+    assert set(recalled.ids) - set(answer.ids) == set(recalled.ids[:10])
+    assert len(answer.ids) == 100
 
 
 def test_an_unknown_user_gets_the_popular_list_of_the_region(engine: Engine) -> None:
