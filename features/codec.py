@@ -73,9 +73,9 @@ class RowSchema:
 class DecodedRows:
     """A decoded batch.
 
-    columns   name -> f32[n] or f32[n, width], read-only; NaN where the row is missing
+    columns   name -> f32[n] or f32[n, width], read-only, never infinite; NaN where the row or the value is missing
     present   bool[n], read-only
-    failures  how many values were there but could not be decoded (they count as missing)
+    failures  how many rows, and infinite values of fields, were there but count as missing
     """
 
     columns: Mapping[str, NDArray[np.float32]]
@@ -131,7 +131,11 @@ def decode_rows(values: Sequence[bytes | None], keys: NDArray[np.uint64], schema
             block[i] = np.frombuffer(parsed, schema.block)[0]
             present[i] = True
     present.setflags(write=False)
-    return DecodedRows({f.name: _column(block, f, present) for f in schema.fields}, present, failures)
+    columns: dict[str, NDArray[np.float32]] = {}
+    for f in schema.fields:
+        columns[f.name], infinite = _column(block, f, present)
+        failures += infinite
+    return DecodedRows(columns, present, failures)
 
 
 def _canonical(
@@ -178,15 +182,23 @@ def _parse(value: bytes, key: int, schema: RowSchema) -> bytes | None:
     return row.block if len(row.block) == schema.block.itemsize else None
 
 
-def _column(block: NDArray[np.void], f: RowField, present: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _column(block: NDArray[np.void], f: RowField, present: NDArray[np.bool_]) -> tuple[NDArray[np.float32], int]:
+    """Return a field's column, and how many of its values were infinite (all NaN now)."""
     column: NDArray[np.float32] = block[f.name].astype(np.float32)
     if f.kind == "int8":
         scale = block[_scale(f.name)]
-        column *= scale[:, None] if f.width > 1 else scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            column *= scale[:, None] if f.width > 1 else scale
+    infinite = np.isinf(column)
+    unfit = 0
+    if infinite.any():
+        rows = infinite.any(axis=1) if f.width > 1 else infinite
+        column[rows] = np.nan
+        unfit = int(rows.sum())
     if not present.all():
         column[~present] = np.nan
     column.setflags(write=False)
-    return column
+    return column, unfit
 
 
 def _scale(name: str) -> str:

@@ -5,7 +5,6 @@ per id, a field per value, numbers as text, vectors as raw little-endian f32. `r
 our protobuf row (`features.codec`).
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -17,6 +16,7 @@ from expression.strings import Strings
 from features.codec import RowSchema
 from features.commands import Command
 from features.keys import KeyTemplate, OwnKey
+from features.ranges import REAL, WHOLE
 
 Value: TypeAlias = float | int | bool | str | NDArray[np.float32] | None
 Column: TypeAlias = NDArray[Any] | Strings
@@ -69,16 +69,18 @@ class LiveField:
             return lambda raw: raw.decode()
         if self.type == "bool":
             return _bool
-        if self.type in ("i32", "i64"):
-            limit = 2 ** (31 if self.type == "i32" else 63)
+        if self.type in WHOLE:
+            limit = WHOLE[self.type]
             return lambda raw: _integer(raw, limit)
-        return _number
+        end = REAL[self.type]
+        return lambda raw: _number(raw, end)
 
     def column(self, values: Sequence[Value]) -> Column:
         """Return the typed column of n values (None: missing), with defaults filled in.
 
         Strings for str and vocab, f32[n, d] for vectors, else [n] of the type. Without
-        a default, missing is -1 (Strings), NaN (floats) and, for want of a NaN, 0 or False.
+        a default, missing is -1 (Strings), NaN (floats) and, for want of a NaN, 0 or False:
+        configuration asks for a default there.
         """
         if self.default is not None:
             values = [self.default if value is None else value for value in values]
@@ -155,16 +157,16 @@ class LiveView:
         return {f.name: f.default for f in self.fields}
 
 
-def _number(raw: bytes) -> float:
+def _number(raw: bytes, end: float) -> float:
     value = float(raw)
     # Python reads "1_000" and "nan" as numbers; a store's text means neither by them.
-    if b"_" in raw or not math.isfinite(value):
-        raise ValueError(f"{raw[:40]!r} is not a finite number")
+    if b"_" in raw or not abs(value) < end:
+        raise ValueError(f"{raw[:40]!r} is not a finite number in range")
     return value
 
 
 def _integer(raw: bytes, limit: int) -> int:
-    value = int(raw) if raw.lstrip(b"-").isdigit() and len(raw) < 21 else _number(raw)
+    value = int(raw) if raw.lstrip(b"-").isdigit() and len(raw) < 21 else _number(raw, REAL["f64"])
     if value != int(value) or not -limit <= value < limit:
         raise ValueError(f"{raw[:40]!r} is not an integer in range")
     return int(value)
@@ -181,4 +183,7 @@ def _vector(raw: bytes, size: int) -> NDArray[np.float32]:
     if len(raw) != size:
         raise ValueError(f"{len(raw)} bytes where {size} are expected")
     # Bytes are immutable, so the view over them is read-only.
-    return np.frombuffer(raw, "<f4")
+    vector = np.frombuffer(raw, "<f4")
+    if not np.isfinite(vector).all():
+        raise ValueError("a vector with numbers that are not finite")
+    return vector

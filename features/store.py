@@ -196,7 +196,7 @@ class FeatureStore:
         values: dict[str, Value] = {}
         for f in view.fields:
             value = rows.columns[f.stored_as][0]
-            values[f.name] = value if f.width else None if np.isnan(value) else float(value)
+            values[f.name] = None if np.isnan(value).any() else value if f.width else float(value)
         return values
 
     def _decode(self, view: LiveView, identities: Sequence[bytes], replies: Sequence[Reply]) -> DecodedRows:

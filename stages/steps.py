@@ -46,8 +46,8 @@ class Watch:
 class Job:
     """One request's synchronous work: which variants run, on what, until when.
 
-    `refused` holds the rows that filters have judged and dropped: the fill must not bring them back, where a filter
-    may see less (no channel's columns) or can't judge and lets all pass. `quality` is what the load allows; the steps in
+    `refused` holds the rows that filters have judged and dropped: the fill must not bring them back, where a filter may
+    see less (no channel's columns) or can't judge and lets all pass. `quality` is what the load allows; the steps in
     `left_out` don't run at its level, and at least `least` candidates are ranked. `over`: why no step may start any
     more.
     """

@@ -18,13 +18,18 @@ from app.config.model import (
 from app.config.problems import Path
 from app.config.quantities import QuantityError, field_config
 from app.config.service_part import NAME
-from app.config.shapes import BehaviourShape, FeaturesShape, ViewShape
+from app.config.shapes import BehaviourShape, FeaturesShape, LiveShape, ViewShape
 from app.config.yaml_nodes import INVALID
 
 FILE = "features.yaml"
 ENTITIES: tuple[Entity, ...] = ("user", "item")
 BEHAVIOUR = "behaviour"
 RESERVED = ("item.id", ALL_HISTORY)
+NEVER_MISSING = {
+    "i32": "such as `i32 = 0`, or f64",
+    "i64": "such as `i64 = 0`, or f64",
+    "bool": "such as `bool = false`",
+}
 
 
 class FeaturesReader:
@@ -73,8 +78,7 @@ class FeaturesReader:
         shape = self.binder.value(value, path, ViewShape)
         if shape is INVALID:
             return None
-        packed = shape.live is not None and shape.live.layout == "protobuf"
-        fields = self._fields(entity, name, shape.fields, path, packed)
+        fields = self._fields(entity, name, shape.fields, path, shape.live)
         if (shape.release is None) == (shape.live is None):
             said = "neither" if shape.release is None else "both"
             if not ("live" in value or "release" in value) or said == "both":
@@ -99,7 +103,7 @@ class FeaturesReader:
         return ViewConfig(name, entity, "release", shape.release, None, None, cache, fields, age)
 
     def _fields(
-        self, entity: Entity, view: str, declared: dict[str, Any], path: Path, packed: bool
+        self, entity: Entity, view: str, declared: dict[str, Any], path: Path, live: LiveShape | None
     ) -> dict[str, FieldConfig]:
         fields: dict[str, FieldConfig] = {}
         if not declared:
@@ -117,16 +121,11 @@ class FeaturesReader:
                 )
             else:
                 try:
-                    fields[name] = self._stored(field_config(name, text), packed)
+                    fields[name] = _stored(field_config(name, text), entity, live)
                     self.broken.discard(full)
                 except QuantityError as error:
                     self._add(where, str(error))
         return fields
-
-    def _stored(self, field: FieldConfig, packed: bool) -> FieldConfig:
-        if packed and not field.type.startswith("f32"):
-            raise QuantityError(f"A protobuf row holds f32 and f32[d], not {field.type}. Use the layout hash for it.")
-        return field
 
     def _behaviour(self, value: Any, stands: bool) -> BehaviourConfig | None:
         if not stands:
@@ -169,6 +168,18 @@ class FeaturesReader:
 
     def _add(self, path: Path, message: str) -> None:
         self.binder.findings.add(path, message)
+
+
+def _stored(field: FieldConfig, entity: Entity, live: LiveShape | None) -> FieldConfig:
+    if live is None:
+        return field
+    if live.layout == "protobuf" and not field.type.startswith("f32"):
+        raise QuantityError(f"A protobuf row holds f32 and f32[d], not {field.type}. Use the layout hash for it.")
+    if entity == "item" and field.default is None and field.type in NEVER_MISSING:
+        raise QuantityError(
+            f"An item's live {field.type} has no form for missing. Expected a default, {NEVER_MISSING[field.type]}."
+        )
+    return field
 
 
 def _seconds(value: float | None) -> float | None:

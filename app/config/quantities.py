@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.config.model import ContextField, FieldConfig
 from app.config.problems import suggestion
+from features.ranges import REAL, WHOLE
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -17,6 +18,7 @@ DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 SIZE = re.compile(r"([0-9]{1,12})(B|KiB|MiB|GiB)")
 VECTOR = re.compile(r"f32\[([1-9][0-9]{0,4})\]")
 INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+I64 = re.compile(r"[-+]?[0-9]{1,19}")
 VERSION = re.compile(r"[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.+-]+)?")
 
 
@@ -92,19 +94,24 @@ def _near_type(kind: str) -> str:
 def _check_field_default(kind: str, default: str) -> None:
     if kind == "f32[d]":
         raise QuantityError("A vector has no default: missing stays missing. Remove it.")
-    if kind in ("f32", "f64", "i32", "i64", "time"):
-        statistic = default in STATISTICS and kind != "time"
-        if not statistic and not _is_number(default, whole=kind in ("i32", "i64")):
-            raise QuantityError(f"{default!r} isn't a default for {kind}. Expected a number or mean.")
+    if kind in WHOLE or kind in REAL:
+        statistics = () if kind == "time" else STATISTICS
+        if default not in statistics and not _fits(default, kind):
+            expected = " or ".join(("a number", *statistics))
+            raise QuantityError(f"{default!r} isn't a default for {kind}. Expected {expected}.")
     elif kind == "bool" and default not in ("true", "false"):
         raise QuantityError(f"{default!r} isn't a default for bool. Expected true or false.")
 
 
-def _is_number(text: str, whole: bool) -> bool:
-    if whole:
-        return INTEGER.fullmatch(text) is not None
+def _fits(text: str, kind: str) -> bool:
+    if kind in WHOLE:
+        return I64.fullmatch(text) is not None and -WHOLE[kind] <= int(text) < WHOLE[kind]
+    return _is_number(text, REAL[kind])
+
+
+def _is_number(text: str, end: float) -> bool:
     try:
-        return abs(float(text)) < float("inf")
+        return abs(float(text)) < end
     except ValueError:
         return False
 
@@ -121,7 +128,7 @@ def context_field(text: object) -> ContextField:
         return ContextField(kind, default == "true")
     if kind == "int" and INTEGER.fullmatch(default):
         return ContextField(kind, int(default))
-    if kind == "float" and _is_number(default, whole=False):
+    if kind == "float" and _is_number(default, REAL["f64"]):
         return ContextField(kind, float(default))
     if kind == "semver" and VERSION.fullmatch(default):
         return ContextField(kind, default)
