@@ -18,7 +18,7 @@ from stages.filters.exclude import Exclude
 from stages.guard import POLICIES
 from stages.plan import ScenePlan, Step, Variant, cut_segments
 from stages.registry import Duration, Setting, core_of, settings_of
-from stages.roles import ColumnName, Model, Table, VectorIndex
+from stages.roles import LISTED, ColumnName, Model, Table, VectorIndex
 from stages.scene import Param, SceneConfig, StepConfig
 from stages.types import Scalar
 
@@ -65,6 +65,7 @@ def compose(scene: SceneConfig, resources: Resources, values: Mapping[str, Seque
     fallback = None
     if scene.fallback is not None:
         fallback = _named("table", resources.tables, scene.fallback)
+        _check_lists(scene.fallback, fallback, "group", (*scene.path, "fallback"))
     return ScenePlan(
         name=scene.name,
         budget=scene.budget,
@@ -177,7 +178,11 @@ def _resolve(
             Table: ("table", resources.tables),
             Model: ("model", resources.models),
         }
-        return _named(*_at(found, kind, config), value)
+        held = _named(*_at(found, kind, config), value)
+        for keyed in LISTED:
+            if keyed in core_of(setting.type)[1]:
+                _check_lists(value, held, keyed)
+        return held
     if _is_expression(setting.type) and isinstance(value, str):
         return compile_expression(value, {**resources.schema, **heads}, params)
     plain, _ = core_of(setting.type)
@@ -196,6 +201,17 @@ def _named(kind: str, held: Mapping[str, Any], name: str) -> Any:
     if name not in held:
         raise ReleaseError(f"The release has no {kind} {name!r}. It has {', '.join(held) or 'none'}.")
     return held[name]
+
+
+def _check_lists(name: str, table: Table, keyed: str, path: tuple[str | int, ...] = ()) -> None:
+    """A release may hold lists of another kind than models.yaml declares. A table without lists is of either."""
+    held = "group" if table.groups else "items"
+    if len(table) and keyed != held:
+        raise ReleaseError(
+            f"The release's table {name!r} has a list for each {LISTED[held]}. "
+            f"Expected a list for each {LISTED[keyed]}, as models.yaml declares it.",
+            path,
+        )
 
 
 def _heads(given: Mapping[str, Any]) -> dict[str, str]:

@@ -20,6 +20,8 @@ class Component:
 
     Settings may be typed int, float, bool, str, Duration, `ColumnName`, `Annotated[Expression, "bool"]` (or
     "number"), Literal[...], tuple[X, ...] of those, `X | None`, or `Ref[T]`, a name resolved while building.
+    `Annotated[VectorColumn, "item"]` (or "request") says whose column it must be, and `Annotated[Ref[Table], "items"]`
+    (or "group") what the table must have a list for.
     A setting whose key is the role's method (`score`) has an attribute with a trailing underscore (`score_`).
     """
 
@@ -37,6 +39,7 @@ class ColumnName(str):
     __slots__ = ()
 
 
+LISTED: Mapping[str, str] = {"items": "item", "group": "group"}  # notes of a Ref[Table]: what each of its lists is for
 EventName = Annotated[str, "event"]  # checked against the events that features.yaml declares
 VectorColumn = Annotated[ColumnName, "vector"]
 HistoryColumn = Annotated[ColumnName, "history"]
@@ -130,6 +133,13 @@ class Table(Protocol):
 
     def gather(self, groups: Rows) -> tuple[Rows, F32, NDArray[np.int64]]:
         """Rows and scores of several groups end to end, and each group's length."""
+
+    def __len__(self) -> int:
+        """How many lists it has."""
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """Names of the groups by number; none when the lists are by item row."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from app.config.findings import Findings
 from app.config.model import Features, Models, Service
 from app.config.params import DeclaredParam
 from app.config.problems import Path, suggestion
+from stages.roles import LISTED
 from stages.scene import Param, SceneConfig
 from stages.types import Scalar
 
@@ -49,6 +50,17 @@ class Catalog:
             "Model": ("models", self.models.models),
         }
         return sections.get(kind)
+
+    def wrong_table(self, name: str, keyed: str, why: str = "") -> str | None:
+        """What is wrong with a table where one `keyed` so (`items`, `group`) is needed; None when it's such a one."""
+        table = self.models.tables.get(name)
+        if table is None or table.keyed == keyed:
+            return None
+        fit = ", ".join(sorted(other.name for other in self.models.tables.values() if other.keyed == keyed))
+        return (
+            f"The table {name!r} has a list for each {LISTED[table.keyed]}{why}. "
+            f"Expected a table with a list for each {LISTED[keyed]}{': ' + fit if fit else ', and there is none'}."
+        )
 
     def reads(self, name: str) -> frozenset[str]:
         """The stored columns behind a column: itself, or those that a derived one is made of."""

@@ -9,16 +9,22 @@ from app.config.catalog import Catalog, channel_columns, check_column
 from app.config.findings import Findings
 from app.config.forms import forms_of
 from app.config.ladder_part import Funnel, LadderReader
+from app.config.model import TableConfig
+from app.config.models_part import FILE as MODELS
 from app.config.problems import Path, suggestion
 from app.config.service_part import NAME
-from app.config.settings import PARAM
+from app.config.settings import PARAM, REQUEST, check_kind
 from app.config.shapes import FallbackShape, LadderShape, MergeShape, Names, SceneShape
 from app.config.steps import StepReader
 from app.config.yaml_nodes import INVALID
-from stages.registry import Registry
+from stages.fill import FALLBACK
+from stages.recall.popular import EVERYONE
+from stages.registry import Registry, core_of
+from stages.roles import ScalarColumn
 from stages.scene import LadderConfig, SceneConfig, StepConfig
 
 ITEM = "item."
+_, SCALAR = core_of(ScalarColumn)
 LATER: dict[str, Any] = {
     "return": Names | None,
     "fallback": str | FallbackShape | None,
@@ -86,8 +92,13 @@ class SceneReader:
         for name in names:
             if not NAME.fullmatch(name):
                 self._add((file, "recall", name), f"{name!r} isn't a channel's name. Expected letters, digits and _.")
+            if name == FALLBACK:
+                self._add(
+                    (file, "recall", name),
+                    f"{name!r} is what the items of the fallback list are marked with. Expected another name.",
+                )
         columns = {**self.catalog.columns, **channel_columns(names)}
-        request = {name: kind for name, kind in columns.items() if name.startswith(("user.", "context."))}
+        request = {name: kind for name, kind in columns.items() if name.startswith(REQUEST)}
         reader = StepReader(self.findings, self.catalog, self.registry, scene, request, columns, self.complete)
         forms = forms_of(self.binder, document, file, self.registry)
         return [step for step in map(reader.step, forms) if step is not None]
@@ -101,6 +112,8 @@ class SceneReader:
             if name not in items and not self.catalog.silent(ITEM + name):
                 fix = "Write it without 'item.'." if name.removeprefix(ITEM) in items else suggestion(name, items)
                 self._add((file, "return", position), f"The item has no field {name!r}. {fix}")
+            elif name in names[:position]:
+                self._add((file, "return", position), f"{name} is there twice. Remove one.")
         return tuple(name for name in names if name in items)
 
     def _fallback(self, file: str, fallback: str | FallbackShape | None) -> tuple[str | None, str | None]:
@@ -115,19 +128,38 @@ class SceneReader:
                 near = suggestion(name, self.catalog.models.tables)
                 self._add(where, f"There is no table {name!r} in models.yaml. {near}")
             return None, None
-        if table.keyed != "group":
-            self._add(where, f"The table {name!r} has a list for each item. Expected a table by group.")
+        wrong = self.catalog.wrong_table(name, "group")
+        if wrong is not None:
+            self._add(where, wrong)
             return None, None
         if isinstance(fallback, FallbackShape) and fallback.by is not None:
-            by = (*path, "by")
-            if not fallback.by.startswith(("user.", "context.")):
-                self._add(by, f"{fallback.by} isn't known before there are items. Expected user.* or context.*.")
-                return name, None
-            return name, fallback.by if check_column(
-                self.findings, self.catalog, by, fallback.by, self.catalog.columns
-            ) else None
-        near_columns = (f"context.{table.of}", f"user.{table.of}")
-        return name, next((column for column in near_columns if column in self.catalog.columns), None)
+            return name, self._by(fallback.by, (*path, "by"))
+        return name, self._named_for(table)
+
+    def _by(self, column: str, path: Path) -> str | None:
+        if not column.startswith(REQUEST):
+            self._add(path, f"{column} isn't known before there are items. Expected user.* or context.*.")
+            return None
+        found = check_column(self.findings, self.catalog, path, column, self.catalog.columns)
+        fits = found is not None and check_kind(self.findings, path, column, found, SCALAR)
+        return column if fits else None
+
+    def _named_for(self, table: TableConfig) -> str | None:
+        """The column that the groups of a table are named for; None for `all`, the one group of everyone."""
+        path: Path = (MODELS, "tables", table.name, "group")
+        near = [prefix + table.of for prefix in ("context.", "user.")]
+        found = next((column for column in near if column in self.catalog.columns), None)
+        if found is not None:
+            fits = check_kind(self.findings, path, found, self.catalog.columns[found], SCALAR)
+            return found if fits else None
+        if table.of != EVERYONE and not any(map(self.catalog.silent, near)):
+            known = {name.partition(".")[2] for name in self.catalog.columns if name.startswith(REQUEST)}
+            self._add(
+                path,
+                f"A fallback without 'by' picks its group by context.{table.of} or user.{table.of}, and there is "
+                f"neither. {suggestion(table.of, {EVERYONE, *known})}",
+            )
+        return None
 
     def _add(self, path: Path, message: str) -> None:
         self.findings.add(path, message)

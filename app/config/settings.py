@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
@@ -15,10 +15,12 @@ from app.config.texts import Texts, check_param
 from app.config.yaml_nodes import INVALID
 from expression import Expression
 from stages.registry import Duration, Ref, Setting, core_of
-from stages.roles import ColumnName
+from stages.roles import LISTED, ColumnName
 from stages.scene import Param
 from stages.types import Scalar
 
+KINDS = ("vector", "history", "str", "bool", "number")
+REQUEST = ("user.", "context.")
 PARAM = re.compile(r"\$([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", re.ASCII)
 
 
@@ -29,6 +31,15 @@ def kind_of_column(type_name: str) -> str:
     if type_name in ("vocab", "semver"):
         return "str"
     return type_name if type_name in (HISTORY, "str", "bool") else "number"
+
+
+def check_kind(findings: Findings, path: Path, name: str, found: str, notes: Iterable[Any]) -> bool:
+    """Whether a column of type `found` is of a kind among `notes`, or those name none; reported."""
+    wanted = [note for note in notes if note in KINDS]
+    if wanted and kind_of_column(found) not in wanted:
+        findings.add(path, f"{name} is {found}. Expected a column of kind {' or '.join(wanted)}.")
+        return False
+    return True
 
 
 def refers_to(setting: Setting, kind: str) -> bool:
@@ -80,7 +91,7 @@ class Settings:
         if core is ColumnName:
             return self._column(value, path, notes)
         if origin is Ref:
-            return self._reference(value, path, args[0])
+            return self._reference(value, path, args[0], notes)
         if origin in (list, tuple):
             if not isinstance(value, list):
                 return Binder(self.findings).wrong(value, path, described(core))
@@ -108,20 +119,31 @@ class Settings:
         found = check_column(self.findings, self.catalog, path, value, self.columns)
         if found is None:
             return INVALID
-        wanted = [note for note in notes if isinstance(note, str)]
-        if wanted and kind_of_column(found) not in wanted:
-            self.findings.add(path, f"{value} is {found}. Expected a column of kind {' or '.join(wanted)}.")
+        of_request = value.startswith(REQUEST)
+        if "item" in notes and of_request:
+            self.findings.add(path, f"{value} is the same for every item. Expected an item.* column.")
             return INVALID
-        return ColumnName(value)
+        if "request" in notes and not of_request:
+            self.findings.add(path, f"{value} differs by item. Expected a user.* or context.* column.")
+            return INVALID
+        return ColumnName(value) if check_kind(self.findings, path, value, found, notes) else INVALID
 
-    def _reference(self, value: Any, path: Path, target: type) -> Any:
+    def _reference(self, value: Any, path: Path, target: type, notes: tuple[Any, ...]) -> Any:
         section = self.catalog.section(target.__name__)
         if not isinstance(value, str):
             kind = f"a name of {section[0]} in models.yaml" if section else "a name"
             return Binder(self.findings).wrong(value, path, kind)
         if section is not None:
-            return value if self.refers(path, value, *section) else INVALID
+            return value if self.refers(path, value, *section) and self.lists(path, value, notes) else INVALID
         return value
+
+    def lists(self, path: Path, table: str, notes: tuple[Any, ...], why: str = "") -> bool:
+        """Whether a table has lists by what `notes` of its setting ask for, if they do; reported."""
+        keyed = next((kind for kind in LISTED if kind in notes), None)
+        message = None if keyed is None else self.catalog.wrong_table(table, keyed, why)
+        if message is not None:
+            self.findings.add(path, message)
+        return message is None
 
     def refers(self, path: Path, name: str, section: str, known: Mapping[str, object], why: str = "") -> bool:
         """Whether models.yaml has this name; reported unless the reason is already."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.bind import Binder, described
-from app.config.catalog import Catalog, check_column
+from app.config.catalog import Catalog
 from app.config.findings import Findings
 from app.config.forms import COMMON, Form
 from app.config.problems import Path, choices, suggestion
@@ -134,15 +134,16 @@ class StepReader:
                 )
             elif setting.name == "table" and refers_to(setting, "Table") and form.role == "recall":
                 why = " (it defaults to the channel's name; 'table' names another)"
-                known = plain.refers(form.path, form.label, "tables", self.catalog.models.tables, why)
-                bound[setting.name] = form.label if known else INVALID
+                fits = plain.refers(form.path, form.label, "tables", self.catalog.models.tables, why)
+                fits = fits and plain.lists(form.path, form.label, core_of(setting.type)[1], why)
+                bound[setting.name] = form.label if fits else INVALID
             elif setting.required:
                 self.findings.add(
                     form.path, f"{form.use} lacks {setting.name!r}. Expected {described(core_of(setting.type)[0])}."
                 )
                 usable = False
-            else:
-                self._check_default(form, setting, place)
+            elif core_of(setting.type)[0] is ColumnName and setting.default is not None:
+                plain.bind(setting, str(setting.default), form.path)
         ordered = {setting.name: bound[setting.name] for setting in settings if setting.name in bound}
         return ordered if usable and INVALID not in ordered.values() else None
 
@@ -179,7 +180,3 @@ class StepReader:
                     return None
                 heads = set(model.heads) if heads is None else heads & set(model.heads)
         return dict.fromkeys(heads or (), "f32")
-
-    def _check_default(self, form: Form, setting: Setting, place: Mapping[str, str]) -> None:
-        if core_of(setting.type)[0] is ColumnName and setting.default is not None:
-            check_column(self.findings, self.catalog, form.path, str(setting.default), place)

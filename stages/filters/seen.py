@@ -8,7 +8,7 @@ import numpy as np
 
 from features.behaviour import event_code
 from stages.registry import component
-from stages.roles import ColumnName, EventName, Filter
+from stages.roles import ColumnName, EventName, Filter, HistoryColumn
 from stages.types import Candidates, Mask, View
 
 
@@ -19,7 +19,7 @@ class Seen(Filter):
     `events` names the events that count, such as `[purchase]`; empty: every event does.
     """
 
-    history: ColumnName = ColumnName("user.history")
+    history: HistoryColumn = ColumnName("user.history")
     events: tuple[EventName, ...] = ()
 
     def keep(self, view: View, batch: Candidates) -> Mask:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
 from stages.registry import component
@@ -13,8 +15,8 @@ from stages.types import F32, Candidates, View
 class Dot(PreRanker):
     """`user` . `item` for each candidate; an item without a vector comes last, a user without one keeps the order."""
 
-    user: VectorColumn
-    item: VectorColumn
+    user: Annotated[VectorColumn, "request"]
+    item: Annotated[VectorColumn, "item"]
 
     def score(self, view: View, batch: Candidates) -> F32:
         """O(n d)."""

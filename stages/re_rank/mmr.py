@@ -20,7 +20,7 @@ class Mmr(Reranker):
     vectors with an item already picked (0 for an item without a vector). `relevance` 1 keeps the order.
     """
 
-    similarity: VectorColumn
+    similarity: Annotated[VectorColumn, "item"]
     relevance: Annotated[float, SHARE] = 0.9
     window: Annotated[int, COUNT] = 150
 

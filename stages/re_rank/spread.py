@@ -20,7 +20,7 @@ class Spread(Reranker):
     Greedy: each place goes to the best item that fits, else to the best one left. A missing value is never limited.
     """
 
-    by: ScalarColumn
+    by: Annotated[ScalarColumn, "item"]
     max: Annotated[int, COUNT] = 2
     within: Annotated[int, COUNT] = 5
 

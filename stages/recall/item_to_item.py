@@ -23,7 +23,7 @@ class ItemToItem(Recaller):
     events, and the `max_triggers` heaviest count.
     """
 
-    table: Ref[Table]
+    table: Annotated[Ref[Table], "items"]
     triggers: HistoryColumn
     k: Annotated[int, COUNT] = 300
     half_life: Annotated[Duration, AGE] = Duration(30 * DAY)

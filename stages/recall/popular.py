@@ -15,7 +15,7 @@ EVERYONE = "all"
 class Popular(Recaller):
     """The first `k` of the list named by the value of `by`, or of the list `all` when there is none of that name."""
 
-    table: Ref[Table]
+    table: Annotated[Ref[Table], "group"]
     by: ScalarColumn | None = None
     k: Annotated[int, COUNT] = 100
 

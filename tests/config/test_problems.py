@@ -79,6 +79,34 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_scenes_in_wrong_places_are_named(tmp_path: Path) -> None:
+    folder = example(tmp_path)
+    strays = ("Scenes/a.yaml", "scene/b.yaml", "scenes/deep/er/c.yml", "scenes/sub/d.yaml", "scenes/e.YAML", "f.Yml")
+    for name in strays:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("scene: n\n")
+    assert problems(folder) == [
+        "Scenes/a.yaml: Not read: expected scenes in scenes/ itself. Move it there.",
+        "f.Yml: Not read: it isn't a file of a configuration. "
+        "Known: abtest.yaml, features.yaml, models.yaml, service.yaml.",
+        "scene/b.yaml: Not read: expected scenes in scenes/ itself. Move it there.",
+        "scenes/deep/er/c.yml: Not read: expected scenes in scenes/ itself. Move it there.",
+        "scenes/e.YAML: Not read: expected the ending .yaml. Rename it.",
+        "scenes/sub/d.yaml: Not read: expected scenes in scenes/ itself. Move it there.",
+    ]
+
+
+def test_hidden_files_what_editors_leave_and_other_folders_are_no_business_of_a_configuration(tmp_path: Path) -> None:
+    folder = example(tmp_path)
+    (folder / "scenes" / ".git").mkdir()
+    (folder / "other").mkdir()
+    (folder / "scenes" / "loop").symlink_to(folder / "scenes", target_is_directory=True)
+    others = (".x.yaml", ".x.swp", "x.yaml~", "#x#", "#x.yaml#", "x.yaml.bak", ".git/x.yaml", "../other/x.yaml")
+    for name in others:
+        (folder / "scenes" / name).write_text("scene: n\n")
+    assert problems(folder) == []
+
+
 def test_a_missing_directory_is_one_problem(tmp_path: Path) -> None:
     (line,) = problems(tmp_path / "nowhere")
     assert line.endswith(
