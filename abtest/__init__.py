@@ -45,6 +45,7 @@ What its author may change while an experiment runs says `Experiments.refuses`, 
 `ExposureLog`.
 """
 
+from abtest.assign import ForcedError
 from abtest.decision import REASONS, Assignment, Decision
 from abtest.experiments import Experiments
 from abtest.explain import Explanation
@@ -68,6 +69,7 @@ __all__ = [
     "Experiments",
     "Explanation",
     "ExposureLog",
+    "ForcedError",
     "Freed",
     "Holdout",
     "Launch",

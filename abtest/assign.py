@@ -98,19 +98,27 @@ def placed(domains: Domains, key: bytes, now: float) -> tuple[Domain | None, tup
     return domains.table[slot_of(domains.prefix, key)], None
 
 
+class ForcedError(ValueError):
+    """What was asked to be forced isn't there; `layer` is the name that was asked for."""
+
+    def __init__(self, message: str, layer: str) -> None:
+        super().__init__(message)
+        self.layer = layer
+
+
 def _forced(
     plan: ScenePlan, forced: Mapping[str, str], encoded: Mapping[str, bytes | None], found: list[Found]
 ) -> list[Found]:
-    """Return the decisions with those that were forced in their places. Raises ValueError."""
+    """Return the decisions with those that were forced in their places. Raises ForcedError."""
     at = {layer.name: number for number, layer in enumerate(plan.layers)}
     found = found.copy()
     for name, label in forced.items():
         if name not in at:
-            raise ValueError(f"the scene {plan.name} has no layer {name!r}. {nearest(name, list(at))}")
+            raise ForcedError(f"the scene {plan.name} has no layer {name!r}. {nearest(name, list(at))}", name)
         layer = plan.layers[at[name]]
         pairs = {b.label: (e, b) for e in layer.experiments for b in e.buckets}
         if label not in pairs and label.partition(":")[0] != "default":
-            raise ValueError(f"the layer {name} has no bucket {label!r}. {nearest(label, (*pairs, 'default'))}")
+            raise ForcedError(f"the layer {name} has no bucket {label!r}. {nearest(label, (*pairs, 'default'))}", name)
         found[at[name]] = _force(layer, encoded[layer.unit], pairs.get(label))
     return found
 

@@ -14,11 +14,12 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from app.problems import Problem
-from app.wire import Attribute
+from app.wire import Attribute, Id
 
 _BYTE = re.compile(r"\(byte (\d+)\)$")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
+_KEY = re.compile(r" - at `key` in `\$\.(?P<field>\w+)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>\w+)`$")
 _GOT = re.compile(r", got `(?P<got>[^`]*)`$")
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
@@ -26,13 +27,18 @@ _CONSTANTS = (b"-Infinity", b"Infinity", b"NaN")
 _JSON_NAMES = {
     "str": "a string",
     "int": "an integer",
-    "float": "a number with a fraction or exponent",
+    "float": "a number with a fraction or an exponent, or beyond 64 bits",
     "bool": "a boolean",
     "null": "null",
     "array": "an array",
     "object": "an object",
 }
 _MAX_NAME = 64
+# Objects with names of the caller's own: the type of a value, and what a message says was expected.
+_MAPS: Mapping[str, tuple[Any, str]] = {
+    "context": (Attribute, "a string, a 64-bit integer, a finite number or a boolean"),
+    "force": (Id, 'the name of a bucket or "default", a string of 1 to 256 bytes'),
+}
 
 
 class Explainer:
@@ -53,14 +59,17 @@ class Explainer:
     def _validation(self, message: str, body: bytes) -> Problem:
         if unknown := _UNKNOWN.match(message):
             return self._unknown(unknown["name"], unknown["path"] or "")
+        if key := _KEY.search(message):
+            field = key["field"]
+            return Problem("out-of-range", f"{field}: expected names of 1 to 256 bytes", field=field)
         match = _PATH.match(message)
         what, path = (match["what"], match["path"] or "") if match else (message, "")
         if missing := _MISSING.match(what):
             field = _join(path, missing["name"])
             return Problem("missing-field", f"{field}: missing. Expected {self._expected(field)}", field=field)
         field = path.lstrip(".")
-        if field == "context[...]":
-            field = _culprit(body)
+        if field.endswith("[...]"):
+            field = _culprit(body, field.removesuffix("[...]"))
         got = _GOT.search(what)
         if got is None:
             return Problem("out-of-range", f"{field}: expected {self._expected(field)}", field=field)
@@ -132,21 +141,21 @@ def _surrogate(at: int) -> Problem:
     return Problem("malformed-json", f"the escape at byte {at} is half a surrogate pair, not a character", byte=at)
 
 
-def _culprit(body: bytes) -> str:
-    """The context attribute that doesn't decode: msgspec's path leaves an object's keys out."""
+def _culprit(body: bytes, field: str) -> str:
+    """The value in one of _MAPS that doesn't decode: msgspec's path leaves an object's keys out."""
     try:
-        values = msgspec.json.decode(body, type=_Loose).context
+        values: dict[str, msgspec.Raw] = getattr(msgspec.json.decode(body, type=_Loose), field)
     except (msgspec.MsgspecError, RecursionError):
-        return "context"
+        return field
     for name, raw in values.items():
-        if not _decodes(raw):
-            return _join("context", name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…")
-    return "context"
+        if not _decodes(raw, _MAPS[field][0]):
+            return _join(field, name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…")
+    return field
 
 
-def _decodes(raw: msgspec.Raw) -> bool:
+def _decodes(raw: msgspec.Raw, wanted: Any) -> bool:
     try:
-        msgspec.json.decode(raw, type=Attribute)
+        msgspec.json.decode(raw, type=wanted)
     except (msgspec.MsgspecError, RecursionError):
         return False
     return True
@@ -154,6 +163,7 @@ def _decodes(raw: msgspec.Raw) -> bool:
 
 class _Loose(msgspec.Struct):
     context: dict[str, msgspec.Raw] = {}
+    force: dict[str, msgspec.Raw] = {}
 
 
 def _rules(root: type[msgspec.Struct], prefix: str) -> list[tuple[str, str]]:
@@ -168,7 +178,8 @@ def _rules(root: type[msgspec.Struct], prefix: str) -> list[tuple[str, str]]:
                 rules.extend(_rules(element, f"{path}[]"))
             else:
                 rules.append((f"{path}[]", _description(element) or "a valid value"))
-    rules.extend([] if prefix else [("context[...]", "a string, a 64-bit integer, a finite number or a boolean")])
+        if path in _MAPS:
+            rules.append((f"{path}[...]", _MAPS[path][1]))
     return rules
 
 
@@ -197,7 +208,8 @@ def _parent(path: str) -> str:
 
 def _template(path: str) -> str:
     field = re.sub(r"\[\d+\]", "[]", path.lstrip("."))
-    return "context[...]" if field.startswith("context.") else field
+    head, dot, _ = field.partition(".")
+    return f"{head}[...]" if dot and head in _MAPS else field
 
 
 def _join(path: str, name: str) -> str:

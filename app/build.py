@@ -89,9 +89,9 @@ def build_snapshot(
     tables = Release(manifest.release, manifest.as_of, loaded.items, loaded.resident, loaded.derived)
     pipeline = Pipeline(config.id, tables, reader, fetcher, around.pool, monotonic, around.threads, around.abandoned)
     plans = _plans(config, loaded)
-    wrong = rehearse(plans, pipeline, Rehearsed(loaded.items, loaded.users, recent, manifest.as_of), config.experiments)
+    wrong = rehearse(config, plans, pipeline, Rehearsed(loaded.items, loaded.users, recent, manifest.as_of))
     if wrong:
-        raise ReleaseError(f"The rehearsal failed: {'; '.join(wrong)}. The log has the reasons.")
+        raise ConfigError(wrong)
     return Snapshot(config, loaded, pipeline, plans, config.experiments, store, behaviour)
 
 

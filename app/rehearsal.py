@@ -7,25 +7,35 @@ request is refused while the old snapshot still serves. Channels that wait are l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from abtest import Experiments
+from app.config.model import Config
+from app.config.problems import Problem
 from features.history import History
 from features.item_table import IdTable
 from features.reader import HISTORY, Recent, UserColumns
 from features.resident import ResidentUsers
-from stages.errors import StepFailed
+from stages.abandoned import Abandoned
+from stages.errors import InvalidOutput, StepFailed
+from stages.guard import GATHERED
 from stages.pipeline import Pipeline
 from stages.plan import ScenePlan
+from stages.scene import SceneConfig
 from stages.types import Request, Scalar
 from stages.usual import Usual
 
-WRONG = ("error", "invalid_output")
+logger = logging.getLogger("recserve.rehearsal")
 EVENTS = 5
 SIZE = 20
 DAY = 86_400.0
@@ -54,33 +64,53 @@ class Rehearsed:
         return UserColumns(columns, {})
 
 
-def rehearse(
-    plans: Mapping[str, ScenePlan], pipeline: Pipeline, user: Rehearsed, experiments: Experiments
-) -> list[str]:
-    """What fails in any scene, as `scene: step (reason)`; its traceback is in the log. Blocking, no loop may run."""
-    rehearsing = replace(pipeline, user_reader=user, item_fetcher=_Absent(pipeline), usual=Usual())
+def rehearse(config: Config, plans: Mapping[str, ScenePlan], pipeline: Pipeline, user: Rehearsed) -> list[Problem]:
+    """What fails in any scene, at its step. A bug's traceback goes to the log. Blocking, no loop may run."""
+    rehearsing = replace(
+        pipeline,
+        user_reader=user,
+        item_fetcher=_Absent(pipeline),
+        pool=_InPlace(),  # the service's own may be held by requests
+        abandoned=Abandoned(),
+        usual=Usual(),
+    )
     known = user.users.ids.ids(np.zeros(1, np.int32)) if len(user.users.ids) else []
-    found: dict[str, None] = {}
+    problems = []
     for plan in plans.values():
         settled = replace(plan, recall=tuple(step for step in plan.recall if not step.waits))
-        for params in _choices(settled, experiments):
+        found: dict[str, BaseException] = {}
+        for params in _choices(settled, config.experiments):
             for user_id in (*known, None):
-                for step, reason in asyncio.run(_run(rehearsing, settled, params, user_id)):
-                    if reason in WRONG:
-                        found[f"{plan.name}: {step} fails for every such request ({reason})"] = None
-    return list(found)
+                for step, error in asyncio.run(_run(rehearsing, settled, params, user_id)):
+                    found.setdefault(step, error)
+        problems += [_problem(config, config.scenes[plan.name], step, error) for step, error in found.items()]
+    return problems
 
 
 async def _run(
     pipeline: Pipeline, plan: ScenePlan, params: Mapping[str, Scalar], user_id: str | None
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, BaseException]]:
     now = monotonic()
     request = Request(plan.name, user_id, SIZE, "rehearsal", arrived=now, deadline=now + 60.0 + plan.budget)
-    try:
-        answer, _ = await pipeline.recommend(plan, request, params, {})
-    except StepFailed as failure:
-        return [(failure.step, failure.reason)]
-    return answer.degraded
+    gathered: list[tuple[str, BaseException]] = []
+    GATHERED.set(gathered)  # of this run's own context
+    with contextlib.suppress(StepFailed):
+        await pipeline.recommend(plan, request, params, {})
+    return gathered
+
+
+def _problem(config: Config, scene: SceneConfig, name: str, error: BaseException) -> Problem:
+    step = next((step for step in scene.steps if step.name == name), None)
+    path = scene.path if step is None else step.path
+    if not isinstance(error, InvalidOutput):
+        logger.error("scene %s: %s failed in the rehearsal", scene.name, name, exc_info=error)
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        at = f"{Path(*Path(last.filename).parts[-2:])}:{last.lineno}"
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return config.problem(path, f"{name} fails in the rehearsal with {what} at {at}. Mend it, or its settings.")
+    if step is not None and "score" in step.settings:
+        return config.problem((*path, "score"), f"{error} Fill what may be missing, with coalesce(x, default).")
+    return config.problem(path, f"{name} fails in the rehearsal: {error}")
 
 
 def _choices(plan: ScenePlan, experiments: Experiments) -> Iterator[dict[str, Scalar]]:
@@ -104,3 +134,16 @@ class _Absent:
 
     def absent(self, names: Sequence[str], n: int) -> Mapping[str, Any]:
         return self._fetcher.absent(names, n)
+
+
+class _InPlace(Executor):
+    """A pool that runs a job where it is submitted: what its steps raise is gathered there."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future that has ended."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - whoever waits for the future gets it
+            future.set_exception(error)
+        return future

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from abtest import ExposureLog
+from abtest import ExposureLog, ForcedError
 from app.current import Current
 from app.ladder import Ladder
 from app.lag import LoopLag
@@ -80,8 +80,9 @@ class Service:
         now = self._clock()
         try:
             assignment = snapshot.experiments.assign(request.scene, units, request.context, now, request.forced)
-        except ValueError as error:
-            raise Problem("out-of-range", f"force: {error}", field="force") from None
+        except ForcedError as error:
+            field = f"force.{error.layer}"
+            raise Problem("out-of-range", f"{field}: {error}", field=field) from None
         plan, pipeline = snapshot.plans[request.scene], snapshot.pipeline
         quality = self._ladder.quality(request.scene)
         # Under overload answers are cheap, and reading the store for many at once makes them cheaper.

@@ -18,9 +18,12 @@ DEEPEST = 100
 # for one character, which keeps offsets true, and a letter that Python's NFKC normalisation leaves alone.
 _DOLLAR = "ƿ"
 _PIECE = re.compile(
-    r"""(?P<text>'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")"""
-    r"|(?P<dollar>\$(?=[^\W\d]))|(?P<field>\.[a-zA-Z]+\b)|(?P<space>\s)|(?P<comment>\#)",
+    r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<open>['"].*)"""
+    r"|(?P<dollar>\$(?=[^\W\d]))|(?P<field>\.[a-zA-Z]+\b)|(?P<space>\s)|(?P<comment>\#)|(?P<foreign>[^\x00-\x7f])",
+    re.DOTALL,
 )
+_BREAK = re.compile(r"[\r\n]")
+_DECIMAL = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _HINTS = {
     "&&": "Write and.",
     "||": "Write or.",
@@ -89,6 +92,8 @@ def parse(text: str) -> Node:
 def _prepare(match: re.Match[str]) -> str:
     piece = match[0]
     match match.lastgroup:
+        case "text" | "open":
+            return _BREAK.sub(" ", piece)
         case "dollar":
             return _DOLLAR
         case "space":
@@ -98,6 +103,10 @@ def _prepare(match: re.Match[str]) -> str:
             return "." + chr(ord(piece[1]) + 0xFEE0) + piece[2:]
         case "comment":
             raise ExpressionError("# has no meaning inside an expression. Put the comment after it.", match.start())
+        case "foreign":
+            # Python normalises what looks like a letter, so another name than the one that is written would be read.
+            shown = f"{piece} (U+{ord(piece):04X})" if piece.isprintable() else f"U+{ord(piece):04X}"
+            raise ExpressionError(f"{shown} has no meaning outside of quotes. Write ASCII there.", match.start())
         case _:
             return piece
 
@@ -169,15 +178,36 @@ class _Reader:
         return self._refuse(at, f"{word} is not part of the language", fix)
 
     def _constant(self, node: ast.expr, value: object) -> int | float | str | bool:
-        if isinstance(value, bool | str):
-            return value
+        if isinstance(value, bool):
+            raise self._refuse(node, f"{value} is not part of the language", f"Write {str(value).lower()}.")
+        if isinstance(value, str):
+            return self._text(node, value)
         if isinstance(value, int | float):
             if not math.isfinite(value) if isinstance(value, float) else value >= 2**63:
                 raise self._refuse(node, "the number is too large", "Integers end at 2**63 - 1.")
+            written = self._written(node)
+            if _DECIMAL.fullmatch(written) is None:
+                raise self._refuse(node, f"{written:.40} is not a plain decimal number", f"Write {value}.")
             return value
         if value is None:
             raise self._refuse(node, "None is not part of the language", "Write missing(x) or has(x).")
         raise self._refuse(node, f"{value!r:.40} is not part of the language", "Write a number or a text.")
+
+    def _written(self, node: ast.expr) -> str:
+        start, end = self._span(node)
+        return self._prepared[start - self._indent : end - self._indent]
+
+    def _text(self, node: ast.expr, value: str) -> str:
+        """One text in its quotes: Python would take prefixes, and join texts that stand side by side."""
+        written = self._written(node)
+        first = _PIECE.match(written)
+        if first is None or first.lastgroup != "text":
+            raise self._refuse(node, "a letter before a quote is not part of the language", "Write a plain text.")
+        rest = written[first.end() :]
+        if rest:
+            second = self._span(node)[1] - len(rest.lstrip())
+            raise ExpressionError("two texts stand side by side. Put a comma between them.", second)
+        return value
 
     def _name(self, node: ast.Name | ast.Attribute) -> Literal | Name | Parameter:
         start, end = self._span(node)
@@ -210,6 +240,8 @@ class _Reader:
 
     def _options(self, node: ast.expr, depth: int) -> tuple[Literal | Parameter, ...]:
         fix = "Write a list of literals, like ('a', 'b')."
+        if isinstance(node, ast.Constant):
+            self._constant(node, node.value)  # ('a' 'b') is one text to Python
         if not isinstance(node, ast.List | ast.Tuple | ast.Set):
             raise self._refuse(node, "the right side of in is not a list", fix)
         if not node.elts:

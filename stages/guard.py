@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,8 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
     "re_rank": ("keep_order", "fail"),
 }
 LEVEL = "level"
+GATHERED: ContextVar[list[tuple[str, BaseException]] | None] = ContextVar("gathered", default=None)
+"""Where a rehearsal takes what steps raise, as (step, error), in place of the log."""
 REASONS = (
     "timeout",
     "deadline",
@@ -89,12 +92,16 @@ class Outcome:
 
 
 def reason_of(step: str, error: BaseException) -> str:
-    """Classify a failure; our own bugs are logged with their traceback, outages are not."""
+    """Classify a failure; our own bugs are logged with their traceback (or GATHERED), outages are not."""
     if isinstance(error, StoreError):
         return store_reason(error.reason)
     if isinstance(error, TimeoutError):
         return "timeout"
-    logger.error("step %s failed", step, exc_info=error)
+    gathered = GATHERED.get()
+    if gathered is None:
+        logger.error("step %s failed", step, exc_info=error)
+    else:
+        gathered.append((step, error))
     return "invalid_output" if isinstance(error, InvalidOutput) else "error"
 
 

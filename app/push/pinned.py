@@ -64,7 +64,7 @@ class Pins:
         try:
             for name, data in content.files.items():
                 path = new / name
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                     file.write(data)
             if folder.exists():

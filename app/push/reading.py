@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.config.files import FILES, NOT_UTF8
+from app.config.files import FILES, NOT_UTF8, SCENES, yaml_names
 from app.config.yaml_nodes import MAX_BYTES
 from app.texts import encodable
 
@@ -19,8 +19,6 @@ MAX_FILES = 256
 MAX_TOTAL = 16 * MAX_BYTES
 STILL = 0.2
 TRIES = 25
-_ENDINGS = (".yaml", ".yml")
-_SCENES = "scenes"
 
 
 class Unsettled(Exception):
@@ -40,8 +38,9 @@ class Content:
 def read_folder(directory: Path) -> Content:
     """What the files hold now, symbolic links followed. Raises nothing: what can't be read is a problem.
 
-    Left out are hidden files (editors' locks and backups) and whatever no configuration is read from. At most
-    MAX_FILES files of MAX_BYTES, MAX_TOTAL together; a pipe or a device is never opened for its content.
+    Left out is what a configuration's reading ignores too (`yaml_names`): what it refuses has to be there to be
+    refused. At most MAX_FILES files of MAX_BYTES, MAX_TOTAL together; a pipe or a device is never opened for its
+    content.
     """
     names, problems = _names(directory)
     if len(names) > MAX_FILES:
@@ -98,24 +97,13 @@ class _Refused(Exception):
 
 
 def _names(directory: Path) -> tuple[list[str], list[str]]:
+    if not directory.is_dir():
+        expected = ", ".join((*FILES, f"{SCENES}/"))
+        return [], [f"{directory}: There is no such directory. Expected one with {expected}."]
     try:
-        names = _listed(directory)
+        return yaml_names(directory), []
     except OSError as error:
-        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            expected = ", ".join((*FILES, f"{_SCENES}/"))
-            return [], [f"{directory}: There is no such directory. Expected one with {expected}."]
-        return [], [f"{directory}: The directory can't be read: {error.strerror or error}."]
-    try:
-        names += [f"{_SCENES}/{name}" for name in _listed(directory / _SCENES)]
-    except (FileNotFoundError, NotADirectoryError):
-        return names, []  # whether that is wrong is for the configuration's own checks to say
-    except OSError as error:
-        return names, [f"{directory / _SCENES}: The directory can't be read: {error.strerror or error}."]
-    return names, []
-
-
-def _listed(folder: Path) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if name.endswith(_ENDINGS) and not name.startswith("."))
+        return [], [encodable(f"{error.filename}: The directory can't be read: {error.strerror or error}.")]
 
 
 def _read(path: Path, name: str) -> bytes:

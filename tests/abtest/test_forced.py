@@ -1,6 +1,6 @@
 import pytest
 
-from abtest import SLOTS
+from abtest import SLOTS, ForcedError
 from tests.abtest.documents import KNOB, NOW, compiled, document, experiment, k_experiment, layer, with_domains
 
 UNITS = {"user_id": "u1"}
@@ -38,6 +38,7 @@ def test_the_defaults_can_be_forced(label: str) -> None:
     ],
 )
 def test_what_can_not_be_forced_is_the_callers_mistake(forced: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ForcedError) as caught:
         compiled(document(exp_1=experiment())).assign("home", UNITS, {}, NOW, forced)
     assert str(caught.value) == message
+    assert [caught.value.layer] == list(forced)

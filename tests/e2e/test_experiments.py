@@ -148,4 +148,7 @@ def test_a_debug_request_is_put_into_a_bucket_and_marked(service: Service, shop:
     body = {"scene": "discover", "user_id": "u", "debug": True, "force": {"re_rank": "mmr_relevance@1/dverse"}}
     status, _, content = service.request("POST", "/recommend", body)
     assert status == 422
-    assert "Did you mean" in json.loads(content)["detail"]
+    problem = json.loads(content)
+    assert problem["field"] == "force.re_rank"
+    said = "force.re_rank: the layer re_rank has no bucket 'mmr_relevance@1/dverse'. Did you mean "
+    assert problem["detail"].startswith(said)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.shop import Shop
-from tests.service import Place, Service, ids, serving
+from tests.service import Place, Service, ids, recserve, serving
 from tests.waiting import until
 
 HOME, ABTEST = "scenes/home.yaml", "abtest.yaml"
@@ -92,6 +92,43 @@ def test_a_malformed_configuration_keeps_the_old_one(
     (own.configs / name).write_text(good, encoding="utf-8")
     assert live.reload() == []
     assert live.ask("home", shop.user_ids[0])["config"] == before["config"]
+
+
+@pytest.mark.parametrize("score", ["item.price", "log(buy - 2)", "buy / 0", "channel.vector.score"])
+def test_a_score_that_is_not_finite_is_refused_at_its_line_and_in_words(own: Place, live: Service, score: str) -> None:
+    before = live.ask()["config"]
+    own.replace(HOME, "score: buy", f'score: "{score}"')
+    (told,) = live.reload()
+    assert live.ask()["config"] == before
+    checked = recserve("check", "--config", own.configs, "--var", own.var)
+    assert checked.returncode == 1
+    said, count = checked.stderr.splitlines()
+    assert count == "1 problem."
+    place = f"{own.configs / HOME}:13 rank.score: "
+    assert said.startswith(place)
+    words = (
+        r"Model home_ranker: [1-9]\d* scores are not finite\. Fill what may be missing, with coalesce\(x, default\)\."
+    )
+    assert re.fullmatch(words, said.removeprefix(place))
+    assert said.endswith(told.partition(":13 ")[2])
+
+
+def test_scenes_in_wrong_places_are_refused_by_a_push_too(own: Place, live: Service) -> None:
+    text = own.read(HOME)
+    strays = [own.configs / name for name in ("scenes/sub/n.yaml", "scenes/n.YAML", "Scenes/n.yaml")]
+    for path in strays:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    told = live.reload()
+    for path in strays:
+        path.unlink()
+    for path in (own.configs / "scenes/sub", own.configs / "Scenes"):
+        path.rmdir()
+    assert [line.removeprefix(f"{own.configs}/") for line in told] == [
+        "Scenes/n.yaml: Not read: expected scenes in scenes/ itself. Move it there.",
+        "scenes/n.YAML: Not read: expected the ending .yaml. Rename it.",
+        "scenes/sub/n.yaml: Not read: expected scenes in scenes/ itself. Move it there.",
+    ]
 
 
 def test_every_error_of_a_bad_configuration_is_told(own: Place, live: Service) -> None:

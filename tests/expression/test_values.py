@@ -82,7 +82,7 @@ def evaluate(text: str, **params: Any) -> Any:
         ("item.status == item.class", [False, True, False, False]),
         ("item.status != item.class", [True, False, False, True]),
         ("item.on_sale == false", [False, True, False, True]),
-        ("item.on_sale or True and item.stock == 1", [True, True, True, False]),
+        ("item.on_sale or true and item.stock == 1", [True, True, True, False]),
         ("item.on_sale in (true, false)", [True] * 4),
         ("item.on_sale and user.vip", [False] * 4),
         ("item.on_sale != user.vip", [False] * 4),

@@ -86,6 +86,20 @@ CASES = {
         b'{"scene": "home", "force": {"rank": "a@1/b"}}', 422, "force-needs-debug", "force", "debug to true"),
     "force that is no object": (
         b'{"scene": "home", "debug": true, "force": ["rank"]}', 400, "wrong-type", "force", "an object"),
+    "force of a number": (
+        b'{"scene": "home", "debug": true, "force": {"recall": "a@1/b", "rank": 1}}',
+        400, "wrong-type", "force.rank",
+        'force.rank: expected the name of a bucket or "default", a string of 1 to 256 bytes, got an integer. '
+        "Names are strings"),
+    "force of a blank": (
+        b'{"scene": "home", "debug": true, "force": {"rank": ""}}', 422, "out-of-range", "force.rank",
+        'force.rank: expected the name of a bucket or "default", a string of 1 to 256 bytes'),
+    "force of a layer without a name": (
+        b'{"scene": "home", "debug": true, "force": {"": "a@1/b"}}', 422, "out-of-range", "force",
+        "force: expected names of 1 to 256 bytes"),
+    "2**64 as user": (
+        b'{"scene": "home", "user_id": %d}' % HUGE, 400, "wrong-type", "user_id",
+        "got a number with a fraction or an exponent, or beyond 64 bits. Send ids as strings"),
     "why_not without debug": (
         b'{"scene": "home", "why_not": ["1"]}', 422, "why-not-needs-debug", "why_not", "debug to true"),
     "cursor": (b'{"scene": "home", "cursor": "abc"}', 400, "wrong-type", "cursor", "no paging"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.config.files import yaml_names
 from app.config.yaml_nodes import MAX_BYTES
 from app.push.history import History, releases_in_use
 from app.push.pinned import Pin, Pins
@@ -43,6 +44,19 @@ def test_what_a_configuration_is_read_from_is_read(folder: Path) -> None:
     content = read_folder(folder)
     assert dict(content.files) == {SERVICE: b"version: 1\n", HOME: b"scene: home\n", "scenes/more.yml": b"stray"}
     assert content.problems == ()
+
+
+def test_what_a_worker_refuses_is_pinned_and_nothing_that_it_ignores(folder: Path, tmp_path: Path) -> None:
+    strays = {"Scenes/a.yaml", "scenes/b.YAML", "scenes/deep/er/c.yml", "extra.yaml"}
+    ignored = {"scenes/.x.yaml", "scenes/.x.swp", "scenes/x.yaml~", "scenes/#x#", "scenes/.git/x.yaml", "other/x.yaml"}
+    for name in strays | ignored:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("stray")
+    content = read_folder(folder)
+    assert content.problems == ()
+    assert content.files.keys() == {SERVICE, HOME, *strays}
+    pin = Pins(tmp_path / "pins").pin(content, None)
+    assert yaml_names(pin.folder) == yaml_names(folder) == sorted(content.files)
 
 
 def test_the_digest_is_of_names_and_bytes_alone(folder: Path) -> None:
