@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bootstrap.coding import Coded
-from bootstrap.columns import attribute, typed
 from bootstrap.data import Column
 from bootstrap.mapping import ATTRIBUTES, attribute_names
 from bootstrap.source import Source
+from bootstrap.typed import PRICE, Unusable, attribute, typed
 
 SHARE = 0.95
 """A column belongs to an entity when so many of its rows have their entity's most frequent value."""
@@ -37,6 +36,7 @@ class Attached:
     users: dict[str, Column] = field(default_factory=dict)
     used: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def attach(
@@ -45,27 +45,29 @@ def attach(
     mapping: Mapping[str, str],
     items: Groups,
     users: Groups,
-    kept: Callable[[Any], Any],
 ) -> Attached:
     """Gives each further column to the items or to the users, or to nobody.
 
-    A column that `mapping` names goes to whichever it fits better; `price`, where it is a number, becomes
-    the median over an item's rows; any other needs SHARE, and must tell much more than the column's own most
-    frequent value does (a country that 97% of rows share belongs to nobody). `kept` picks the rows of a
-    source column that `items` and `users` are about, ascending in time.
+    A column that `mapping` names goes to whichever it fits better; `price` becomes the median over an item's rows;
+    any other needs SHARE, and must tell much more than the column's own most frequent value does (a country that
+    97% of rows share belongs to nobody). The rows of `source` are those that `items` and `users` are about,
+    ascending in time.
     """
     out = Attached()
     for name, column in attribute_names(names, source, mapping, of_items=True).items():
-        values = attribute(source, kept(source.column(column)))
-        if values is None or len(values.values) == 0:
-            out.ignored[column] = "holds lists or records" if values is None else "is empty"
+        try:
+            found = attribute(source, column, name, mapped=name in mapping)
+        except Unusable as why:
+            out.ignored[column] = str(why)
             continue
-        price = typed(source, column, values, values.codes) if name == "price" else []
-        if not isinstance(price, list) and price.dtype.kind in "fi":
-            out.items[name] = medians(price.astype(np.float32), items)
+        if name == PRICE:
+            prices = typed(source, column, found.coded, found.coded.codes)
+            out.items[name] = medians(np.asarray(prices, np.float32), items)
             out.used[name] = column
-            continue
-        _give(out, source, (name, column), values, items, users, forced=name in mapping)
+        else:
+            _give(out, source, (name, column), found.coded, items, users, forced=name in mapping)
+        if name in out.used:
+            out.notes += found.notes
     return out
 
 

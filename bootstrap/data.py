@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from bootstrap.errors import printable
+
 Column = NDArray[np.generic] | list[str | None]
 """One attribute: f32 (NaN is missing), i32 or bool (nothing is missing), f64 epoch seconds (a time, NaN is
 missing), or a list of str and None."""
@@ -51,7 +53,7 @@ class Report:
             out.append("  columns: " + ", ".join(f"{name}={column}" for name, column in self.used.items()))
         out += [f"  ignored {column}: {why}" for column, why in self.ignored.items()]
         out += [f"  note: {note}" for note in self.notes]
-        return out
+        return [printable(line) for line in out]
 
 
 def _day(seconds: float) -> str:
@@ -98,12 +100,14 @@ class Interactions:
 @dataclass(frozen=True)
 class Inputs:
     """Everything that a release is built from. `items` holds every id of the log and of the items file;
-    `users` likewise; both are sorted by UTF-8 bytes."""
+    `users` likewise; both are sorted by UTF-8 bytes. `kind` is the item column that lists are spread over, where
+    there is one of this name and items differ in it."""
 
     interactions: Interactions
     items: Entities
     users: Entities
     reports: tuple[Report, ...]
+    kind: str = "category"
 
 
 def merged(*parts: Entities) -> Entities:

@@ -22,6 +22,7 @@ from features.manifest import Column, type_name
 GROUP_NAMES = ("region", "country", "state", "city", "store", "segment")
 MAX_CODES = 2_000  # more values than this say little about an item's kind
 ITEMS_OF_A_CODE = 10  # with so many items for each value on average, more values still tell what a user likes
+ITEMS_OF_A_KIND = 2  # with fewer items for each value on average, no list could be spread over the values
 MAX_GROUPS = 50
 
 
@@ -74,7 +75,7 @@ class Dataset:
             user_columns={n: _kind(c) for n, c in user_columns.items()},
             events=tuple(log.events),
             group=_group(user_columns),
-            kind=_finest({n: c for n, c in item_columns.items() if n in item_kinds and n != "title"}),
+            kind=_divider(inputs.kind, {n: c for n, c in item_columns.items() if n in item_kinds and n != "title"}),
         )
         user, item, ts, event = user_at[log.user], item_at[log.item], np.floor(log.ts), codes[log.event]
         once = _once(user, item, ts, event)
@@ -164,10 +165,19 @@ def _kind(column: Any) -> str:
     return "time" if kind == "f64" else kind
 
 
-def _finest(columns: dict[str, Column]) -> str | None:
-    """The string column with the most values: the finest division of the catalogue that is still one."""
-    sizes = {name: len(c.vocab) for name, c in columns.items() if isinstance(c, Strings) and len(c.vocab) <= MAX_CODES}
+def _divider(wanted: str, columns: dict[str, Column]) -> str | None:
+    """The column wanted, else the string column with the most values, the finest division of the catalogue; one with
+    hardly more items than values divides nothing."""
+    texts = {name: column for name, column in columns.items() if isinstance(column, Strings)}
+    if wanted in texts:
+        return wanted
+    sizes = {name: len(column.vocab) for name, column in texts.items() if _groups(column)}
     return max(sizes, key=lambda name: (sizes[name], name)) if sizes else None
+
+
+def _groups(column: Strings) -> bool:
+    values = len(column.vocab)
+    return values <= MAX_CODES and values * ITEMS_OF_A_KIND <= int(np.count_nonzero(column.codes >= 0))
 
 
 def _group(columns: dict[str, Column]) -> str | None:

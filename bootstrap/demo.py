@@ -7,6 +7,7 @@ authors). Its Parquet files are read directly, without running the package's own
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ COLUMNS: Mapping[str, str] = {
     "weight": "quantity",
     "category": "department",
 }
+KIND = "product_category"
+"""Finer than the department, which is milk and meat in one."""
 
 
 def read_demo(*, as_of: float | None = None, package: str = PACKAGE) -> Inputs:
@@ -50,7 +53,7 @@ def read_demo(*, as_of: float | None = None, package: str = PACKAGE) -> Inputs:
     )
     purchases = Memory("transactions.parquet", _purchases(data, products))
     log = interactions_from(purchases, COLUMNS, as_of=as_of)
-    return joined(log, items, users)
+    return replace(joined(log, items, users), kind=KIND)
 
 
 def data_folder(package: str = PACKAGE) -> Path:

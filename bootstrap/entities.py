@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from bootstrap.columns import MAX_ID_BYTES, attribute, ids, too_long, typed
+from bootstrap.columns import MAX_ID_BYTES, ids, too_long
 from bootstrap.data import Column, Entities, Report, count
 from bootstrap.mapping import ROLES, attribute_names, find, plain, required_role
 from bootstrap.source import Source
+from bootstrap.typed import Unusable, attribute, typed
 
 
 def entities_from(source: Source, mapping: Mapping[str, str], field: str) -> Entities:
@@ -29,19 +30,23 @@ def entities_from(source: Source, mapping: Mapping[str, str], field: str) -> Ent
     rows, again = _first_rows(codes[named], named)
     columns: dict[str, Column] = {}
     used, ignored = {field: column}, {}
+    notes: tuple[str, ...] = ()
     further = [name for name in source.names if name != column]
     names = attribute_names(further, source, mapping, of_items=field == "item_id")
     for name, origin in names.items():
-        values = attribute(source, source.column(origin))
-        if values is None or len(values.values) == 0:
-            ignored[origin] = "holds lists or records" if values is None else "is empty"
+        role = name if field == "item_id" else None
+        try:
+            found = attribute(source, origin, role, mapped=name in mapping)
+        except Unusable as why:
+            ignored[origin] = str(why)
             continue
-        _agree(source, (column, origin), values.codes, again)
-        columns[name] = typed(source, origin, values, values.codes[rows])
+        _agree(source, (column, origin), found.coded.codes, again)
+        columns[name] = typed(source, origin, found.coded, found.coded.codes[rows])
         used[name] = origin
+        notes += found.notes
     reasons = [("no id", unnamed), (f"id longer than {MAX_ID_BYTES} bytes", int(long.sum()))]
     dropped = count([*reasons, ("repeats an earlier row", len(again))])
-    report = Report(source.file, source.rows, len(rows), dropped, used, ignored)
+    report = Report(source.file, source.rows, len(rows), dropped, used, ignored, notes=notes)
     return Entities([texts[c] for c in codes[rows].tolist()], columns, report)
 
 

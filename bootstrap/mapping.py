@@ -43,6 +43,9 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {field: _names(field) for field in ("title", "price", "category")}
 """Attribute of an item -> names that mean it, the best first."""
 
+LONGEST = 100
+"""Letters in the name of an attribute: a release keeps it in a file that is called like it, with a word or two."""
+
 RESERVED = frozenset(_names("reserved"))
 
 
@@ -58,6 +61,8 @@ def mapping_of(pairs: Iterable[str]) -> dict[str, str]:
         if not equals or not field:
             missing = "field" if equals else "'='"
             raise BootstrapError(f"--map {pair}: no {missing}. Expected FIELD=COLUMN, such as user_id=customer.")
+        if len(field.encode()) > LONGEST:
+            raise BootstrapError(f"--map {field[:20]}...={column}: the field's name is long. Expected {LONGEST} bytes.")
         if field in mapping:
             raise BootstrapError(f"--map {pair}: {field} is mapped to {mapping[field]!r} already. Expected it once.")
         if not column and field not in SWITCHED_OFF:
@@ -73,9 +78,9 @@ def plain(name: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """The column's name as an identifier: `UnitPrice` and `Unit price` become `unit_price`."""
+    """The column's name as an identifier: `UnitPrice` and `Unit price` become `unit_price`; LONGEST letters of it."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    text = re.sub(r"[^0-9a-z]+", "_", words.casefold()).strip("_") or "column"
+    text = re.sub(r"[^0-9a-z]+", "_", words.casefold()).strip("_")[:LONGEST].strip("_") or "column"
     return f"c_{text}" if text[0].isdigit() or text in RESERVED else text
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bootstrap.attributes import Groups, attach
@@ -16,9 +15,10 @@ from bootstrap.columns import MAX_ID_BYTES, events, ids, too_long, weights
 from bootstrap.csv_source import open_source
 from bootstrap.data import Entities, Inputs, Interactions, Report, count
 from bootstrap.entities import entities_from
+from bootstrap.errors import InputError
 from bootstrap.mapping import optional_role, required_role
 from bootstrap.names import joined
-from bootstrap.source import Source
+from bootstrap.source import Selected, Source
 from bootstrap.times import epoch_seconds
 
 __all__ = ["Entities", "Inputs", "Interactions", "Report", "interactions_from", "read_inputs"]
@@ -41,16 +41,17 @@ def read_inputs(
     mapping: Mapping[str, str] | None = None,
     as_of: float | None = None,
 ) -> Inputs:
-    """Everything that bootstrap is given, read and joined.
+    """Everything that bootstrap is given, read and joined; reports note how many of the log's ids a file lacks.
 
     `mapping` is field -> column and serves all files; an id column that it names may be missing from the
     items or users file if the usual names find one there. Where a file and the log both describe an item,
-    the file's column stands. Raises InputError, also for a mapped column that no file has.
+    the file's column stands. Raises InputError, also for a mapped column that no file has and for a file that has
+    none of the log's ids.
     """
     mapping = mapping or {}
     log = read_interactions(interactions, mapping, as_of=as_of)
-    of_items = None if items is None else read_items(items, mapping)
-    of_users = None if users is None else read_users(users, mapping)
+    of_items = None if items is None else _covered(read_items(items, mapping), "item", log.item_ids)
+    of_users = None if users is None else _covered(read_users(users, mapping), "user", log.user_ids)
     reports = [part.report for part in (log, of_items, of_users) if part is not None and part.report is not None]
     used = {field for report in reports for field in report.used}
     for field, column in mapping.items():
@@ -59,6 +60,26 @@ def read_inputs(
                 f"--map {field}={column}: no input file has a usable column {column!r}. Expected a column's name."
             )
     return joined(log, of_items, of_users)
+
+
+def _covered(part: Entities, what: str, ids: list[str]) -> Entities:
+    report = part.report
+    if report is None:
+        return part
+    lacking = len(set(ids).difference(part.ids))
+    if lacking == len(ids):
+        column, here, there = report.used[f"{what}_id"], _example(ids), _example(part.ids)
+        message = f"none of the log's {len(ids):,} {what}s is in it. Expected ids as in the log, such as {here}; "
+        message += f"column {column} has such as {there}. --map {what}_id=COLUMN names another."
+        raise InputError(report.file, None, None, message)
+    if not lacking:
+        return part
+    note = f"{lacking:,} of the log's {len(ids):,} {what}s aren't in it"
+    return replace(part, report=replace(report, notes=(*report.notes, note)))
+
+
+def _example(ids: list[str]) -> str:
+    return repr(ids[0][:40])
 
 
 def read_interactions(path: str | Path, mapping: Mapping[str, str], *, as_of: float | None = None) -> Interactions:
@@ -92,11 +113,11 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     late = ts >= (np.inf if as_of is None else as_of)
     early = np.flatnonzero(~late)
     ts = ts[early]
-    reader = _Reader(source, early)
-    user, user_ids = ids(source, used["user_id"], reader.column(used["user_id"]))
-    item, item_ids = ids(source, used["item_id"], reader.column(used["item_id"]))
-    event, names = reader.events(used.get("event"))
-    weight = reader.weights(used.get("weight"))
+    known = Selected(source, early)
+    user, user_ids = ids(known, used["user_id"], known.column(used["user_id"]))
+    item, item_ids = ids(known, used["item_id"], known.column(used["item_id"]))
+    event, names = _events(known, used.get("event"))
+    weight = _weights(known, used.get("weight"))
     good, dropped = _sifted(
         [
             ("no user", user < 0),
@@ -124,8 +145,8 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     item, item_ids = compact(item[rows], item_ids)
     event, names = compact(event[rows], names)
     further = [column for column in source.names if column not in used.values()]
-    kept = _Reader(source, early[rows])
-    extra = attach(source, further, mapping, Groups(item, len(item_ids)), Groups(user, len(user_ids)), kept.picked)
+    kept = Selected(source, early[rows])
+    extra = attach(kept, further, mapping, Groups(item, len(item_ids)), Groups(user, len(user_ids)))
     report = Report(
         source.file,
         source.rows,
@@ -137,7 +158,7 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
         len(user_ids),
         len(item_ids),
         dict(zip(names, np.bincount(event).tolist(), strict=True)),
-        _notes(ts),
+        (*_notes(ts), *extra.notes),
     )
     return Interactions(
         user,
@@ -154,33 +175,25 @@ def interactions_from(source: Source, mapping: Mapping[str, str], *, as_of: floa
     )
 
 
-class _Reader:
-    """Columns of a source, at some of its rows."""
+def _events(source: Source, name: str | None) -> tuple[NDArray[np.int32], list[str]]:
+    if name is None:
+        return np.zeros(source.rows, np.int32), [DEFAULT_EVENT]
+    codes, names = events(source, name, source.column(name))
+    if source.rows and not names:
+        raise source.error("is empty. Expected kinds of event; --map event= leaves the column out.", column=name)
+    if len(names) > MOST_EVENTS:
+        message = f"has {len(names):,} different values, too many for kinds of event. Expected at most"
+        raise source.error(f"{message} {MOST_EVENTS}; --map event= ignores it.", column=name)
+    return codes, names
 
-    def __init__(self, source: Source, rows: NDArray[np.int64]) -> None:
-        self._source, self._rows = source, rows
-        self._whole = len(rows) == source.rows and bool((np.diff(rows) > 0).all())
 
-    def picked(self, column: Any) -> Any:
-        """The rows of a ChunkedArray; not copied when they are all rows, in order."""
-        return column if self._whole else column.take(pa.array(self._rows))
-
-    def column(self, name: str) -> Any:
-        return self.picked(self._source.column(name))
-
-    def events(self, name: str | None) -> tuple[NDArray[np.int32], list[str]]:
-        if name is None:
-            return np.zeros(len(self._rows), np.int32), [DEFAULT_EVENT]
-        codes, names = events(self._source, name, self.column(name))
-        if len(names) > MOST_EVENTS:
-            message = f"has {len(names):,} different values, too many for kinds of event. Expected at most"
-            raise self._source.error(f"{message} {MOST_EVENTS}; --map event= ignores it.", column=name)
-        return codes, names
-
-    def weights(self, name: str | None) -> NDArray[np.float32]:
-        if name is None:
-            return np.ones(len(self._rows), np.float32)
-        return weights(self._source, name, self.column(name), self._rows)
+def _weights(source: Source, name: str | None) -> NDArray[np.float32]:
+    if name is None:
+        return np.ones(source.rows, np.float32)
+    numbers = weights(source, name, source.column(name))
+    if source.rows and np.isnan(numbers).all():
+        raise source.error("is empty. Expected numbers; --map weight= leaves the column out.", column=name)
+    return numbers
 
 
 def _sifted(reasons: list[tuple[str, NDArray[np.bool_]]]) -> tuple[NDArray[np.bool_], dict[str, int]]:

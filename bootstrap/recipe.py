@@ -67,8 +67,8 @@ class Found:
 
     @property
     def titled(self) -> bool:
-        """Whether items have titles; a column of numbers called so isn't one of titles."""
-        return self.item_columns.get("title") == "str"
+        """Whether items have titles."""
+        return "title" in self.item_columns
 
     @property
     def bought(self) -> tuple[str, ...]:

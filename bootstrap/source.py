@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from bootstrap.errors import InputError
+from bootstrap.errors import LONGEST_SHOWN, InputError, NotTextError
 
 
 class Source(ABC):
@@ -39,7 +42,7 @@ class Source(ABC):
     def column(self, name: str) -> Any:
         """The column as a ChunkedArray: dictionaries decoded, text as large_string.
 
-        Raises InputError for bytes that aren't UTF-8 text.
+        Raises InputError for text that isn't UTF-8, NotTextError where the type doesn't say that it is text.
         """
         column = self.read(name)
         kind = column.type
@@ -49,7 +52,7 @@ class Source(ABC):
             try:
                 column = column.cast(pa.large_binary()).cast(pa.large_string())
             except pa.ArrowInvalid:
-                raise self._not_utf8(column, name) from None
+                raise self._not_utf8(column, name, kind) from None
         return column
 
     def error(self, message: str, *, row: int | None = None, column: str | None = None) -> InputError:
@@ -61,11 +64,13 @@ class Source(ABC):
     def line(self, row: int) -> int | None:
         """The line on which a row starts, or None where rows have no lines. May read the file."""
 
-    def _not_utf8(self, column: Any, name: str) -> InputError:
-        for row, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
-            if value is not None and not decodes(value):
-                return self.error(f"{value[:40]!r} isn't UTF-8 text. Expected UTF-8.", row=row, column=name)
-        return self.error("isn't UTF-8 text. Expected UTF-8.", column=name)
+    def _not_utf8(self, column: Any, name: str, kind: Any) -> InputError:
+        values = column.cast(pa.large_binary()).to_pylist()
+        row, value = next((r, v) for r, v in enumerate(values) if v is not None and not decodes(v))
+        error = self.error(f"{value[:40]!r} isn't UTF-8 text. Expected UTF-8.", row=row, column=name)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            return error
+        return NotTextError(self.file, error.row, name, error.message, line=error.line)
 
 
 class Memory(Source):
@@ -81,6 +86,28 @@ class Memory(Source):
 
     def line(self, row: int) -> None:
         """Rows have no lines."""
+
+
+class Selected(Source):
+    """Some rows of another source, in an order of their own; errors name that source's rows."""
+
+    def __init__(self, source: Source, rows: NDArray[np.int64]) -> None:
+        self.file, self.names, self.rows, self.text = source.file, source.names, len(rows), source.text
+        self._source, self._at = source, rows
+        self._whole = len(rows) == source.rows and bool((np.diff(rows) > 0).all())
+
+    def read(self, name: str) -> Any:
+        """The column's rows; not copied when they are all rows, in order."""
+        column = self._source.column(name)
+        return column if self._whole else column.take(pa.array(self._at))
+
+    def error(self, message: str, *, row: int | None = None, column: str | None = None) -> InputError:
+        """The error of the source itself."""
+        return self._source.error(message, row=None if row is None else int(self._at[row]), column=column)
+
+    def line(self, row: int) -> int | None:
+        """The line of the row in the source."""
+        return self._source.line(int(self._at[row]))
 
 
 class Parquet(Source):
@@ -129,5 +156,11 @@ def decodes(value: bytes) -> bool:
 
 
 def short(error: Exception) -> str:
-    """The first line of an error's text."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    """The first line of an error's text, no longer than a few names."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return text if len(text) <= 2 * LONGEST_SHOWN else text[: 2 * LONGEST_SHOWN] + "..."
+
+
+def type_text(kind: Any) -> str:
+    """An Arrow type as people write it: list<string>, without the names of list elements."""
+    return re.sub(r"(list(?:_view)?<)\w+: ", r"\1", str(kind))[:LONGEST_SHOWN]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bootstrap.coding import code, first_refused, take, trimmed
-from bootstrap.source import Source
+from bootstrap.source import Source, type_text
 
 EXPECTED = "Expected epoch seconds or milliseconds, or ISO 8601 such as 2011-12-09T12:50:00Z."
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -34,7 +34,7 @@ def epoch_seconds(source: Source, name: str, column: Any) -> NDArray[np.float64]
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if not pa.types.is_large_string(kind):
-        raise source.error(f"has type {kind}, which is no time. {EXPECTED}", column=name)
+        raise source.error(f"has type {type_text(kind)}, which is no time. {EXPECTED}", column=name)
     coded = code(column)
     texts = trimmed(coded.values)
     numeric = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?$")

@@ -115,9 +115,9 @@ def test_columns_called_like_those_that_bootstrap_adds_are_set_aside(tmp_path):
     assert set(load_config(tmp_path / "configs", env={}).scenes) == {"home", "discover"}
 
 
-def test_a_title_column_of_numbers_is_an_attribute_like_others(tmp_path):
+def test_a_title_column_of_numbers_is_one_of_titles(tmp_path):
     data = dataset(tmp_path, shop_rows(), items={"item_id": ["i1", "i2"], "title": [1984, 2001]})
-    assert not data.found.titled
+    assert data.found.titled
     write_files(tmp_path / "configs", documents(built(data)))
     load_config(tmp_path / "configs", env={})
 
